@@ -1,0 +1,30 @@
+"""Image encoders by name: photographs to features at strides 4, 8, 16 and 32."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from dgpnet.errors import Error
+from dgpnet.network.encoders.body import Body, FrozenStatistics
+from dgpnet.network.encoders.resnet import DEPTHS, resnet
+
+__all__ = ["ENCODERS", "STRIDES_ON", "Body", "FrozenStatistics", "build_encoder"]
+
+STRIDES_ON = ("3x3", "1x1")
+
+ENCODERS: dict[str, Callable[[str], Body]] = {name: partial(resnet, name) for name in DEPTHS}
+
+
+def build_encoder(name: str, stride_on: str = "3x3", options: Mapping[str, Any] | None = None) -> Body:
+    """The encoder of that name, randomly initialised.
+
+    name: a key of `ENCODERS`.
+    stride_on: where a ResNet's bottleneck has its stride: "3x3" (torchvision) or "1x1" (the original, Keras).
+    """
+    if stride_on not in STRIDES_ON:
+        raise Error(f"stride_on is {stride_on!r}; it must be '3x3' (torchvision) or '1x1' (Keras, the original).")
+    if name not in ENCODERS:
+        raise Error(f"there is no encoder {name!r}; choose one of {', '.join(ENCODERS)}.")
+    if options:
+        raise Error(f"encoder {name} takes no options, but was given {', '.join(options)}; remove them.")
+    return ENCODERS[name](stride_on)

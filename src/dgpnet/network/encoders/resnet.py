@@ -1,0 +1,102 @@
+"""ResNet-18, -34, -50 and -101 with the key names of torchvision, without the classifier."""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dgpnet.network.encoders.body import Body, FrozenStatistics
+
+
+class BasicBlock(nn.Module):
+    """Two 3x3 convolutions and a shortcut (ResNet-18 and -34); the stride is on the first."""
+
+    expansion = 1
+
+    def __init__(self, channels_in: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels_in, width, 3, stride, padding=1, bias=False)
+        self.bn1 = FrozenStatistics(width)
+        self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.bn2 = FrozenStatistics(width)
+        self.downsample = _shortcut(channels_in, width, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: (B, C, H, W) -> (B, C', H/stride, W/stride)."""
+        y = F.relu(self.bn1(self.conv1(x)))
+        y = self.bn2(self.conv2(y))
+        return F.relu(y + (x if self.downsample is None else self.downsample(x)))
+
+
+class Bottleneck(nn.Module):
+    """1x1, 3x3, 1x1 convolutions and a shortcut (ResNet-50 and -101); the stride is on the 3x3 or on the first 1x1."""
+
+    expansion = 4
+
+    def __init__(self, channels_in: int, width: int, stride: int, stride_on: str) -> None:
+        super().__init__()
+        first, middle = (stride, 1) if stride_on == "1x1" else (1, stride)
+        self.conv1 = nn.Conv2d(channels_in, width, 1, first, bias=False)
+        self.bn1 = FrozenStatistics(width)
+        self.conv2 = nn.Conv2d(width, width, 3, middle, padding=1, bias=False)
+        self.bn2 = FrozenStatistics(width)
+        self.conv3 = nn.Conv2d(width, width * self.expansion, 1, bias=False)
+        self.bn3 = FrozenStatistics(width * self.expansion)
+        self.downsample = _shortcut(channels_in, width * self.expansion, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: (B, C, H, W) -> (B, C', H/stride, W/stride)."""
+        y = F.relu(self.bn1(self.conv1(x)))
+        y = F.relu(self.bn2(self.conv2(y)))
+        y = self.bn3(self.conv3(y))
+        return F.relu(y + (x if self.downsample is None else self.downsample(x)))
+
+
+def _shortcut(channels_in: int, channels_out: int, stride: int) -> nn.Sequential | None:
+    """The projection of a shortcut, where shapes differ."""
+    if stride == 1 and channels_in == channels_out:
+        return None
+    return nn.Sequential(nn.Conv2d(channels_in, channels_out, 1, stride, bias=False), FrozenStatistics(channels_out))
+
+
+class ResNet(Body):
+    """A ResNet whose four stages are its features (strides 4, 8, 16, 32)."""
+
+    def __init__(self, block: Callable[[int, int, int], nn.Module], expansion: int, depths: tuple[int, ...]) -> None:
+        """block: makes a block from (channels in, width, stride); expansion: its output channels over its width;
+        depths: the number of blocks in each of the four stages."""
+        super().__init__()
+        widths = (64, 128, 256, 512)
+        self.channels = tuple(width * expansion for width in widths)
+        self.conv1 = nn.Conv2d(3, 64, 7, 2, padding=3, bias=False)
+        self.bn1 = FrozenStatistics(64)
+        channels_in = 64
+        for i, (width, depth) in enumerate(zip(widths, depths, strict=True)):
+            inputs = [channels_in] + [width * expansion] * (depth - 1)
+            strides = [2 if i > 0 else 1] + [1] * (depth - 1)
+            blocks = [block(c, width, s) for c, s in zip(inputs, strides, strict=True)]
+            self.add_module(f"layer{i + 1}", nn.Sequential(*blocks))
+            channels_in = width * expansion
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        """x: (B, 3, H, W) -> the outputs of the four stages, finest first."""
+        x = F.max_pool2d(F.relu(self.bn1(self.conv1(x))), 3, 2, padding=1)
+        features = []
+        for i in range(4):
+            x = self.get_submodule(f"layer{i + 1}")(x)
+            features.append(x)
+        return features
+
+
+DEPTHS = {"resnet18": (2, 2, 2, 2), "resnet34": (3, 4, 6, 3), "resnet50": (3, 4, 6, 3), "resnet101": (3, 4, 23, 3)}
+
+
+def resnet(name: str, stride_on: str) -> ResNet:
+    """The ResNet of that name (a key of `DEPTHS`); stride_on ("3x3" or "1x1") concerns the bottlenecks of -50 and -101."""
+    if name in ("resnet18", "resnet34"):
+        return ResNet(BasicBlock, BasicBlock.expansion, DEPTHS[name])
+    return ResNet(partial(Bottleneck, stride_on=stride_on), Bottleneck.expansion, DEPTHS[name])
