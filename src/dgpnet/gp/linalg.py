@@ -1,0 +1,95 @@
+"""The few matrix operations that the Gaussian process is made of, in float32 or better."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dgpnet.errors import Error
+
+#: What is added to the diagonal, relative to its mean, before a factorisation is given up.
+JITTERS = (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
+
+
+@contextmanager
+def full_precision(device: torch.device) -> Iterator[None]:
+    """No autocast, no TF32: Gram matrices lose their definiteness in anything less than float32."""
+    before = torch.get_float32_matmul_precision()
+    if before != "highest":
+        torch.set_float32_matmul_precision("highest")
+    try:
+        with torch.autocast(device.type, enabled=False):
+            yield
+    finally:
+        if before != "highest":
+            torch.set_float32_matmul_precision(before)
+
+
+def at_least_float32(x: Tensor) -> Tensor:
+    """x in float32, or as it is if it is float64."""
+    return x if x.dtype == torch.float64 else x.float()
+
+
+def times(a: Tensor, b: Tensor) -> Tensor:
+    """a @ b, where a b shared by the whole batch is not copied for each member of it."""
+    if b.dim() > 2 and b.shape[:-2].numel() == 1:
+        b = b.reshape(b.shape[-2:])
+    return a @ b
+
+
+def _capturing(x: Tensor) -> bool:
+    return x.is_cuda and torch.cuda.is_current_stream_capturing()
+
+
+def _cholesky(a: Tensor) -> Tensor:
+    """Lower Cholesky factor of a: (..., S, S), climbing the ladder of jitters where rounding made a indefinite."""
+    lower, info = torch.linalg.cholesky_ex(a)
+    if _capturing(a) or not info.any():  # a captured graph cannot branch; its noise keeps a definite
+        return lower
+    if not torch.isfinite(a).all():
+        raise Error(
+            "The kernel matrix holds NaN or infinity: check that features and masks are finite (a diverged network?)."
+        )
+    eye = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
+    scale = a.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
+    for jitter in JITTERS[1:]:
+        lower, info = torch.linalg.cholesky_ex(a + jitter * scale * eye)
+        if not info.any():
+            return lower
+    raise Error(
+        f"The kernel matrix of {a.shape[-1]} points is not positive definite even with {JITTERS[-1]:g} of its mean "
+        "diagonal added: raise the noise, or remove repeated support points."
+    )
+
+
+class _InverseCholesky(torch.autograd.Function):
+    """W = L⁻¹ where L Lᵀ = A.
+
+    With Φ the lower triangle with half the diagonal, dL = L Φ(W dA Wᵀ), hence dW = −Φ(W dA Wᵀ) W, and the gradient
+    is three matrix products: no triangular solve in the backward pass.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor) -> Tensor:
+        lower = _cholesky(a)
+        eye = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
+        whitener = torch.linalg.solve_triangular(lower, eye.expand_as(lower), upper=False)
+        ctx.save_for_backward(whitener)
+        return whitener
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        (w,) = ctx.saved_tensors
+        with full_precision(w.device):
+            phi = (grads[0] @ w.mT).tril()
+            phi = phi - 0.5 * torch.diag_embed(phi.diagonal(dim1=-2, dim2=-1))
+            g = -(w.mT @ phi @ w)
+            return 0.5 * (g + g.mT)
+
+
+def inverse_cholesky(a: Tensor) -> Tensor:
+    """W = L⁻¹: (..., S, S), lower triangular, with WᵀW = A⁻¹, for a symmetric positive definite A: (..., S, S)."""
+    result: Tensor = _InverseCholesky.apply(a)
+    return result

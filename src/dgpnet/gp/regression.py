@@ -1,0 +1,235 @@
+"""Gaussian process regression: condition on a support set once, ask about any number of queries.
+
+Symbols are the paper's: S support points with features x_s and outputs y_s, Q query points, E outputs, and
+
+    μ = K_qs (K_ss + σ_y² I)⁻¹ y_s          Σ = K_qq − K_qs (K_ss + σ_y² I)⁻¹ K_sq.
+
+With L Lᵀ = K_ss + σ_y² I, the posterior keeps the whitener W = L⁻¹ and the weights α = WᵀW y_s, so that a query is
+matrix products only: μ = K_qs α and Σ = K_qq − VVᵀ with V = K_qs Wᵀ.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from dgpnet.errors import Error
+from dgpnet.gp.inducing import nystroem
+from dgpnet.gp.kernels import Kernel
+from dgpnet.gp.linalg import at_least_float32, full_precision, inverse_cholesky, times
+from dgpnet.gp.windows import local_gram, radius
+
+#: Numbers that K_qs may hold at once when no gradient is needed: 256 MiB of float32. Larger queries go in bands of rows.
+CHUNK = 1 << 26
+
+
+class GaussianProcess(nn.Module):
+    """A zero-mean Gaussian process with observation noise of variance σ_y² = `noise`."""
+
+    def __init__(self, kernel: Kernel, *, noise: float = 0.1) -> None:
+        super().__init__()
+        if not (math.isfinite(noise) and noise > 0):
+            raise Error(f"The observation noise σ_y² must be a positive number, got {noise}.")
+        self.kernel = kernel
+        self.noise = noise
+
+    def condition(self, x: Tensor, y: Tensor, *, budget: int | None = None) -> Posterior:
+        """Condition on outputs y: (..., S, E) at features x: (..., S, D).
+
+        With a `budget` of M < S points, M of the support points stand for all of them (see `inducing`): learning
+        is then O(S·M²) instead of O(S³), and a query does not depend on S.
+        """
+        _check(x, y)
+        with full_precision(x.device):
+            x, y = at_least_float32(x), at_least_float32(y)
+            if budget is not None and budget < x.shape[-2]:
+                basis, whitener, weights, residual = nystroem(self.kernel, self.noise, x, y, budget)
+                return Posterior(self, x, y, basis, whitener, weights, budget, residual)
+            whitener = inverse_cholesky(self._noisy(self.kernel(x)))
+            return Posterior(self, x, y, x, whitener, whitener.mT @ (whitener @ y))
+
+    def _noisy(self, k: Tensor) -> Tensor:
+        return k + self.noise * torch.eye(k.shape[-1], dtype=k.dtype, device=k.device)
+
+    def restore(self, tensors: dict[str, Tensor]) -> Posterior:
+        """The posterior that `Posterior.tensors` described."""
+        basis = tensors.get("basis", tensors["x"])
+        budget = basis.shape[-2] if "basis" in tensors else None
+        return Posterior(
+            self,
+            tensors["x"],
+            tensors["y"],
+            basis,
+            tensors["whitener"],
+            tensors["weights"],
+            budget,
+            tensors.get("residual"),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """What queries need of a support set. Immutable; batch dimensions lead every tensor.
+
+    x: (..., S, D), y: (..., S, E)   the support
+    basis: (..., M, D)               the points that queries are compared with: x itself, or M inducing points
+    whitener: (..., R, M)            V = K_qm whitenerᵀ explains Σ = K_qq − VVᵀ
+    weights: (..., M, E)             α
+    budget                           None where the posterior is exact
+    residual: (...,)                 prior variance, summed over the support, that the inducing points leave unexplained
+
+    A query may have the posterior's batch dimensions, or further ones behind them: several photographs per support.
+    """
+
+    gp: GaussianProcess
+    x: Tensor
+    y: Tensor
+    basis: Tensor
+    whitener: Tensor
+    weights: Tensor
+    budget: int | None = None
+    residual: Tensor | None = None
+
+    # -- queries -----------------------------------------------------------------------------------------------------
+
+    def mean(self, x: Tensor) -> Tensor:
+        """x: (..., Q, D) -> μ: (..., Q, E)."""
+        with full_precision(x.device):
+            basis, _, weights = self._aligned(x.dim() - 2)
+            return times(self.gp.kernel(x, basis), weights)
+
+    def variance(self, x: Tensor) -> Tensor:
+        """x: (..., Q, D) -> diagonal of Σ: (..., Q), never negative."""
+        with full_precision(x.device):
+            explained = self._whitened(x).square().sum(-1)
+            return (self.gp.kernel.diagonal(x) - explained).clamp(min=0)
+
+    def covariance(self, x: Tensor) -> Tensor:
+        """x: (..., Q, D) -> Σ: (..., Q, Q). The slow oracle: everything else needs `window` only."""
+        with full_precision(x.device):
+            v = self._whitened(x)
+            result: Tensor = self.gp.kernel(x) - v @ v.mT
+            return result
+
+    def window(self, x: Tensor, size: int) -> Tensor:
+        """x: (..., H, W, D) -> (..., H, W, size²): Σ with each neighbour, row-major; 0 outside the grid."""
+        return self.predict(x, size)[1]
+
+    def predict(self, x: Tensor, size: int) -> tuple[Tensor, Tensor]:
+        """Mean (..., H, W, E) and covariance window (..., H, W, size²) of a grid x: (..., H, W, D).
+
+        size 0 asks for no covariance: the window then has no channels. Memory is O(Q·(S + size²)).
+        """
+        height, width = x.shape[-3:-1]
+        rows = max(1, CHUNK // max(1, x.shape[:-3].numel() * width * self.basis.shape[-2]))
+        if rows >= height or torch.is_grad_enabled():
+            return self._band(x, size)
+        r = radius(size) if size else 0
+        bands = []
+        for top in range(0, height, rows):
+            first, last = max(0, top - r), min(height, top + rows + r)
+            keep = slice(top - first, min(top + rows, height) - first)
+            bands.append([part[..., keep, :, :] for part in self._band(x[..., first:last, :, :], size)])
+        means, windows = zip(*bands, strict=True)
+        return torch.cat(means, -3), torch.cat(windows, -3)
+
+    def _band(self, x: Tensor, size: int) -> tuple[Tensor, Tensor]:
+        with full_precision(x.device):
+            grid = x.shape[-3:-1]
+            points = x.flatten(-3, -2)
+            basis, whitener, weights = self._aligned(points.dim() - 2)
+            k = self.gp.kernel(points, basis)
+            mean = times(k, weights).unflatten(-2, grid)
+            if size == 0:
+                return mean, mean.new_zeros(*mean.shape[:-1], 0)
+            v = times(k, whitener.mT).unflatten(-2, grid)
+            window = self.gp.kernel.window(x, size) - local_gram(v, size)
+            centre = size * size // 2
+            variance = window[..., centre : centre + 1].clamp(min=0)
+            return mean, torch.cat([window[..., :centre], variance, window[..., centre + 1 :]], -1)
+
+    def _whitened(self, x: Tensor) -> Tensor:
+        basis, whitener, _ = self._aligned(x.dim() - 2)
+        return times(self.gp.kernel(x, basis), whitener.mT)
+
+    def _aligned(self, dims: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Basis, whitener and weights with batch dimensions added behind their own until there are `dims`."""
+        missing = dims - (self.basis.dim() - 2)
+        if missing < 0:
+            raise Error(f"A query needs the posterior's {self.basis.dim() - 2} batch dimensions, got {dims}.")
+        index = (..., *([None] * missing), slice(None), slice(None))
+        return self.basis[index], self.whitener[index], self.weights[index]
+
+    # -- growing and shrinking ---------------------------------------------------------------------------------------
+
+    def extend(self, x: Tensor, y: Tensor) -> Posterior:
+        """The posterior given n more points x: (..., n, D), y: (..., n, E), equal to conditioning on all from scratch.
+
+        An exact posterior grows its factor by a block, O(S²·n); a budgeted one chooses its inducing points anew.
+        """
+        _check(x, y)
+        if x.shape[-1] != self.x.shape[-1] or y.shape[-1] != self.y.shape[-1]:
+            raise Error(
+                f"The posterior has {self.x.shape[-1]} features and {self.y.shape[-1]} outputs a point, "
+                f"the new points have {x.shape[-1]} and {y.shape[-1]}."
+            )
+        with full_precision(x.device):
+            x, y = at_least_float32(x), at_least_float32(y)
+            everything = torch.cat([self.x, x], -2), torch.cat([self.y, y], -2)
+            if self.budget is not None:
+                return self.gp.condition(*everything, budget=self.budget)
+            w = self.whitener
+            cross = self.gp.kernel(x, self.x) @ w.mT
+            corner = inverse_cholesky(self.gp._noisy(self.gp.kernel(x)) - cross @ cross.mT)
+            upper = torch.cat([w, w.new_zeros(*w.shape[:-1], x.shape[-2])], -1)
+            lower = torch.cat([-corner @ cross @ w, corner], -1)
+            return self._exact(*everything, torch.cat([upper, lower], -2))
+
+    def remove(self, start: int, stop: int) -> Posterior:
+        """The posterior without the support points start … stop − 1; only the factor below them is computed anew."""
+        points = self.x.shape[-2]
+        if not 0 <= start < stop <= points or stop - start == points:
+            raise Error(f"Of {points} support points some but not all can be removed, got {start} … {stop}.")
+        x, y = (torch.cat([t[..., :start, :], t[..., stop:, :]], -2) for t in (self.x, self.y))
+        if self.budget is not None:
+            return self.gp.condition(x, y, budget=self.budget)
+        with full_precision(x.device):
+            head = self.whitener[..., :start, :start]
+            tail = x[..., start:, :]
+            cross = self.gp.kernel(tail, x[..., :start, :]) @ head.mT
+            corner = inverse_cholesky(self.gp._noisy(self.gp.kernel(tail)) - cross @ cross.mT)
+            upper = torch.cat([head, head.new_zeros(*head.shape[:-1], tail.shape[-2])], -1)
+            lower = torch.cat([-corner @ cross @ head, corner], -1)
+            return self._exact(x, y, torch.cat([upper, lower], -2))
+
+    def _exact(self, x: Tensor, y: Tensor, whitener: Tensor) -> Posterior:
+        weights = whitener.mT @ (whitener @ y)
+        return replace(self, x=x, y=y, basis=x, whitener=whitener, weights=weights)
+
+    # -- moving ------------------------------------------------------------------------------------------------------
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything but the process itself, for a file; `GaussianProcess.restore` is the way back."""
+        found = {"x": self.x, "y": self.y, "whitener": self.whitener, "weights": self.weights}
+        if self.budget is not None:
+            found["basis"] = self.basis
+        if self.residual is not None:
+            found["residual"] = self.residual
+        return found
+
+    def to(self, device: torch.device | str) -> Posterior:
+        """The same posterior on another device; its process must be there too."""
+        return self.gp.restore({name: tensor.to(device) for name, tensor in self.tensors().items()})
+
+
+def _check(x: Tensor, y: Tensor) -> None:
+    if x.dim() < 2 or y.dim() < 2 or x.shape[:-1] != y.shape[:-1]:
+        raise Error(
+            f"Support features (..., S, D) and outputs (..., S, E) must agree in all but the last dimension, "
+            f"got {tuple(x.shape)} and {tuple(y.shape)}."
+        )
+    if x.shape[-2] == 0:
+        raise Error("The support set is empty: give at least one example.")
