@@ -1,0 +1,30 @@
+"""Few-shot segmentation with dense Gaussian processes: paint a few masks, get the rest.
+
+segmenter = dgpnet.load()
+concept = segmenter.learn(photos, masks)
+found = concept.segment(photo)
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from dgpnet.errors import Error
+
+if TYPE_CHECKING:
+    from dgpnet.segmenter import Concept, Segmentation, Segmenter, load
+
+__version__ = "0.1.0"
+__all__ = ["Concept", "Error", "Segmentation", "Segmenter", "__version__", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the segmenter, and PyTorch with it, when one of its names is first used: `import dgpnet` stays quick."""
+    if name in __all__:
+        value = getattr(import_module("dgpnet.segmenter"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'dgpnet' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

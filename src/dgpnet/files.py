@@ -1,0 +1,81 @@
+"""Writing files whole or not at all, and staying inside a folder."""
+
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PureWindowsPath
+
+from dgpnet.errors import Error
+
+# What the system answers when a place cannot be written to, whoever asks.
+_UNWRITABLE = {
+    errno.EACCES: "permission is denied",
+    errno.EPERM: "permission is denied",
+    errno.EROFS: "the disk is read-only",
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.ENAMETOOLONG: "the name is too long",
+    errno.EISDIR: "it is a folder",
+}
+
+
+@contextmanager
+def atomic(path: str | Path) -> Iterator[Path]:
+    """Write `path` whole or not at all.
+
+    Yields a new name in the same folder, with the same suffix, for the caller to write to. It takes the place of
+    `path` when the block ends, and is removed when the block raises (Ctrl-C included), so that a reader sees the old
+    file or the new one and never half of it. The folder must exist.
+    """
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise Error(f"cannot write {path}: the folder {path.parent} does not exist; create it first.")
+    # Hidden, so that nobody mistakes what a killed process left for a result; short, since names have a limit.
+    temporary = path.with_name(f".{secrets.token_hex(6)}.part{path.suffix}")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    except OSError as problem:
+        reason = _UNWRITABLE.get(problem.errno or 0)
+        # A failure to read something else inside the block is not ours to explain.
+        if reason is None or problem.filename not in (None, temporary, str(temporary)):
+            raise
+        raise Error(f"cannot write {path}: {reason}; choose another place or make room.") from problem
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def inside(root: str | Path, name: str | Path) -> Path:
+    """The path `root/name`, refused if it leaves `root`: absolute, through `..`, or through a symbolic link.
+
+    For names read out of files that somebody else wrote. The path need not exist.
+    """
+    root = Path(root)
+    refused = Error(f"{str(name)!r} leads outside the folder {root}; name a file inside it.")
+    # Files written on Windows are read here too: a drive or a backslash at the start is absolute there.
+    if not str(name) or "\0" in str(name) or Path(name).is_absolute() or PureWindowsPath(name).anchor:
+        raise refused
+    path = root / name
+    try:
+        within = path.resolve().is_relative_to(root.resolve())
+    except (OSError, RuntimeError) as problem:  # links that go in circles
+        raise refused from problem
+    if not within:
+        raise refused
+    return path
+
+
+def require_space(folder: str | Path, size: int) -> None:
+    """Refuse with an Error if the disk that holds (or will hold) `folder` has fewer than `size` bytes free."""
+    place = Path(folder).absolute()
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    if free < size:
+        raise Error(
+            f"{folder} needs {size / 1e9:.2f} GB of disk space and {free / 1e9:.2f} GB are free; "
+            "make room or choose another place."
+        )

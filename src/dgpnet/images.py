@@ -1,0 +1,371 @@
+"""Photographs and masks as arrays: size first, then decoding, turned as viewers show them."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageCms, UnidentifiedImageError
+
+from dgpnet import files
+from dgpnet.errors import Error
+
+if TYPE_CHECKING:
+    import torch
+
+    Source = str | os.PathLike[str] | Image.Image | NDArray[Any] | torch.Tensor
+
+IGNORE: Final = 255
+MAX_PIXELS: Final = 100_000_000
+# ImageNet's, red, green, blue, of values in [0, 1].
+MEAN: Final = (0.485, 0.456, 0.406)
+STD: Final = (0.229, 0.224, 0.225)
+
+# Formats that hold photographs or masks. Others stay shut: some (EPS) start further programs when decoded.
+_FORMATS: Final = ("JPEG", "MPO", "PNG", "TIFF", "WEBP", "GIF", "BMP", "PPM", "AVIF", "JPEG2000", "ICO", "HEIF")
+_HEIC_BRANDS: Final = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
+_ORIENTATION_TAG: Final = 0x0112
+
+
+def _palette() -> NDArray[np.uint8]:
+    """(256, 3) uint8: black, the seven colours of Okabe and Ito, then hues a golden section apart; IGNORE is pale."""
+    colour_blind_safe = [(0, 0, 0), (230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66)]
+    colour_blind_safe += [(0, 114, 178), (213, 94, 0), (204, 121, 167)]
+    n = np.arange(256)
+    hue = (n * 0.618034 % 1.0)[:, None] * 6.0
+    value = (0.95, 0.7, 0.45) @ (n % 3 == np.arange(3)[:, None])
+    wave = np.clip(np.abs((hue + np.array([0.0, 4.0, 2.0])) % 6.0 - 3.0) - 1.0, 0.0, 1.0)
+    palette: NDArray[np.uint8] = np.round(255 * value[:, None] * (0.3 + 0.7 * wave)).astype(np.uint8)
+    palette[: len(colour_blind_safe)] = colour_blind_safe
+    palette[IGNORE] = (224, 224, 224)
+    palette.flags.writeable = False
+    return palette
+
+
+PALETTE: Final = _palette()
+
+
+def read_photo(source: "Source", *, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
+    """The photograph as (H, W, 3) uint8 RGB, turned as its EXIF data says.
+
+    source: a path, a PIL image, an (H, W, 3) or (H, W) uint8 array, or a (3, H, W) tensor, uint8 or float in [0, 1].
+    Any mode works: transparency is laid on white, 16 bits are scaled to 8, of an animation the first frame counts.
+    The size is checked against `max_pixels` before anything is decoded. An array may share memory with the source.
+    """
+    if isinstance(source, np.ndarray):
+        return _photo_of_array(source, max_pixels)
+    if _is_tensor(source):
+        return _photo_of_tensor(source, max_pixels)
+    with _opened(source, max_pixels, "photograph") as (image, name), _explained(name, "photograph"):
+        image.load()
+        # After load(), which turns a TIFF by itself and then forgets its orientation.
+        return orient(_to_rgb(image, name), _orientation(image))
+
+
+def photo_size(path: str | os.PathLike[str]) -> tuple[int, int]:
+    """(H, W) of the photograph as viewers show it, from the header alone."""
+    with _opened(path, None, "photograph") as (image, name), _explained(name, "photograph"):
+        width, height = image.size
+        turned = image.format != "TIFF" and _orientation(image) >= 5  # Pillow gives a TIFF's size as turned
+        return (width, height) if turned else (height, width)
+
+
+def orientation(path: str | os.PathLike[str]) -> int:
+    """The EXIF orientation of the photograph, 1 (upright) to 8, from the header alone; 1 where there is none."""
+    with _opened(path, None, "photograph") as (image, name), _explained(name, "photograph"):
+        return _orientation(image)
+
+
+def read_mask(
+    source: "Source",
+    *,
+    size: tuple[int, int] | None = None,
+    photo: str | os.PathLike[str] | None = None,
+    max_pixels: int = MAX_PIXELS,
+) -> NDArray[Any]:
+    """The mask's raw values as an (H, W) integer array.
+
+    source: a path, a PIL image, an (H, W) boolean or integer array or tensor, or an (H, W, 3) uint8 array of colours.
+    uint8 for boolean (0, 1), grey and palette masks (the index), uint16 or int32 for deeper ones; uint32, and only
+    then, for colours, packed as 0xRRGGBB. What is fully transparent is 0.
+    size: the (H, W) that the mask must have; that of `photo` where only `photo` is given. A mask of another size is
+    an Error, unless it has the size of `photo` before its EXIF rotation: then it is turned along.
+    """
+    mask, name = _raw_mask(source, max_pixels)
+    if size is None and photo is not None:
+        size = photo_size(photo)
+    if size is None or mask.shape == tuple(size):
+        return mask
+    if photo is not None and mask.shape == (size[1], size[0]) and (turn := orientation(photo)) >= 5:
+        return orient(mask, turn)
+    raise Error(
+        f"{name} is {mask.shape[1]} × {mask.shape[0]} pixels (width × height) and its photograph "
+        f"{size[1]} × {size[0]}; give a mask of the photograph's size."
+    )
+
+
+def orient(array: NDArray[Any], orientation: int) -> NDArray[Any]:
+    """Turn a stored (H, W, ...) array upright by its EXIF orientation, 1 to 8 (5 to 8 swap H and W)."""
+    if orientation >= 5:
+        array = array.swapaxes(0, 1)
+    if orientation in (3, 4, 7, 8):
+        array = array[::-1]
+    if orientation in (2, 3, 6, 7):
+        array = array[:, ::-1]
+    return np.ascontiguousarray(array)
+
+
+def resize_photo(photo: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
+    """(H, W, 3) uint8 to (h, w, 3): bilinear, antialiased when it shrinks. size: (h, w)."""
+    if photo.shape[:2] == tuple(size):
+        return photo
+    height, width = size
+    return np.asarray(Image.fromarray(photo).resize((width, height), Image.Resampling.BILINEAR)).copy()
+
+
+def resize_mask(mask: NDArray[Any], size: tuple[int, int]) -> NDArray[Any]:
+    """(H, W) of any dtype to (h, w), each pixel the value at its centre (nearest). size: (h, w)."""
+    if mask.shape == tuple(size):
+        return mask
+    rows, columns = ((2 * np.arange(new) + 1) * old // (2 * new) for old, new in zip(mask.shape, size, strict=True))
+    resized: NDArray[Any] = mask[rows[:, None], columns]
+    return resized
+
+
+def write_mask(path: str | os.PathLike[str], mask: NDArray[Any]) -> None:
+    """Write an (H, W) boolean or integer mask of values 0..255 as an index PNG with PALETTE, whole or not at all."""
+    if mask.ndim != 2 or mask.size == 0 or mask.dtype.kind not in "bui":
+        raise Error(f"a mask to write is an (H, W) boolean or integer array; given {_describe(mask)}.")
+    if mask.dtype != bool and (mask.min() < 0 or mask.max() > 255):
+        raise Error(f"an index PNG holds the values 0..255; the mask has {mask.min()}..{mask.max()}; renumber it.")
+    image = Image.fromarray(mask.astype(np.uint8)).convert("L")
+    image.putpalette(PALETTE.tobytes())
+    with files.atomic(Path(path)) as temporary:
+        image.save(temporary, format="PNG")
+
+
+@contextmanager
+def _opened(source: Any, max_pixels: int | None, kind: str) -> Iterator[tuple[Image.Image, str]]:
+    """The image, its header read and its size checked, and the name to call it by in an Error; closed after use."""
+    if isinstance(source, Image.Image):
+        name = str(getattr(source, "filename", "") or f"the given {kind}")
+        _check_size(source.size, max_pixels, name)
+        yield source, name
+        return
+    if not isinstance(source, (str, os.PathLike)):
+        raise Error(f"a {kind} is a path, a PIL image, an array or a tensor; given {type(source).__name__}.")
+    name = os.fspath(source)
+    if max_pixels and Image.MAX_IMAGE_PIXELS and max_pixels > Image.MAX_IMAGE_PIXELS:
+        # Pillow has a limit of its own, for the whole process; it must not be stricter than what was asked for.
+        Image.MAX_IMAGE_PIXELS = max_pixels
+    with _explained(name, kind):
+        image = Image.open(name, formats=_readable_formats(name))
+    with image:
+        _check_size(image.size, max_pixels, name)
+        yield image, name
+
+
+@contextmanager
+def _explained(name: str, kind: str) -> Iterator[None]:
+    """Turn whatever a broken file makes Pillow raise into one sentence that names the file."""
+    try:
+        yield
+    except Error:
+        raise
+    except FileNotFoundError as problem:
+        raise Error(f"there is no {kind} {name}; check the path.") from problem
+    except IsADirectoryError as problem:
+        raise Error(f"{name} is a folder; give the path of a {kind}.") from problem
+    except PermissionError as problem:
+        raise Error(f"{name} may not be read; change its permissions.") from problem
+    except Image.DecompressionBombError as problem:
+        limit = 2 * (Image.MAX_IMAGE_PIXELS or 0)
+        raise Error(f"{name} has more than {limit:,} pixels, which is too large to decode; shrink it.") from problem
+    except UnidentifiedImageError as problem:
+        raise Error(f"{name} cannot be read as a {kind}: {_what_it_is(name)}.") from problem
+    except MemoryError:
+        raise
+    except Exception as problem:
+        raise Error(
+            f"{name} cannot be read as a {kind}, it is damaged or cut off ({problem}); replace it."
+        ) from problem
+
+
+def _readable_formats(name: str) -> list[str]:
+    """The formats to try, HEIC among them where its plug-in is installed."""
+    Image.init()
+    if "HEIF" not in Image.OPEN and _is_heic(name):
+        try:
+            import pillow_heif
+        except ImportError:
+            pass
+        else:
+            pillow_heif.register_heif_opener()
+    return [format for format in _FORMATS if format in Image.OPEN]
+
+
+def _is_heic(name: str) -> bool:
+    with open(name, "rb") as file:
+        start = file.read(12)
+    return start[4:8] == b"ftyp" and start[8:12] in _HEIC_BRANDS
+
+
+def _what_it_is(name: str) -> str:
+    """Why no format fits the file, and what to do."""
+    if os.path.getsize(name) == 0:
+        return "the file is empty (0 bytes); replace it"
+    if _is_heic(name):
+        return "it is HEIC, which needs a plug-in; run `pip install pillow-heif`, or save it as JPEG"
+    return "its content is no image format known here; save it as JPEG or PNG"
+
+
+def _check_size(size: tuple[int, int], max_pixels: int | None, name: str) -> None:
+    """size: (width, height)."""
+    width, height = size
+    if width < 1 or height < 1:
+        raise Error(f"{name} is {width} × {height} pixels (width × height); give at least one pixel.")
+    if max_pixels is not None and width * height > max_pixels:
+        raise Error(
+            f"{name} is {width:,} × {height:,} pixels, more than the {max_pixels:,} allowed; "
+            "shrink it or raise the limit (max_pixels)."
+        )
+
+
+def _orientation(image: Image.Image) -> int:
+    value = _exif(image).get(_ORIENTATION_TAG, 1)
+    return value if isinstance(value, int) and 1 <= value <= 8 else 1
+
+
+def _exif(image: Image.Image) -> Image.Exif:
+    """The EXIF data, without decoding the pixels, as Pillow would do for a PNG that has none before its pixels."""
+    path = getattr(image, "filename", "")
+    if image.format != "PNG" or {"exif", "Raw profile type exif"} & image.info.keys() or not path:
+        return image.getexif()
+    exif = Image.Exif()
+    with open(path, "rb") as file:
+        file.seek(8)
+        while len(head := file.read(8)) == 8:
+            length = int.from_bytes(head[:4], "big")
+            if head[4:] == b"eXIf":
+                exif.load(b"Exif\0\0" + file.read(length))
+                break
+            file.seek(length + 4, os.SEEK_CUR)
+    return exif
+
+
+def _to_rgb(image: Image.Image, name: str) -> NDArray[np.uint8]:
+    """(H, W, 3) uint8 of an image in any of Pillow's modes, as stored."""
+    if image.mode.startswith("I") or image.mode == "F":
+        return np.repeat(_deep_to_uint8(np.asarray(image), name)[:, :, None], 3, axis=2)
+    if image.mode == "LAB":
+        lab, srgb = ImageCms.createProfile("LAB"), ImageCms.createProfile("sRGB")
+        image = ImageCms.profileToProfile(image, lab, srgb, outputMode="RGB") or image
+    elif image.has_transparency_data:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    return np.asarray(image.convert("RGB")).copy()
+
+
+def _deep_to_uint8(values: NDArray[Any], name: str) -> NDArray[np.uint8]:
+    """Grey of more than 8 bits to 8: whole numbers from 0..65535, fractions from 0..1."""
+    top = 1.0 if values.dtype.kind == "f" else 65535.0
+    # Written so that NaN fails too.
+    if not (values.min() >= 0 and values.max() <= top):
+        raise Error(
+            f"{name} has grey values of {values.min()} to {values.max()}, expected 0 to {top:g}; "
+            "save it with 8 or 16 bits."
+        )
+    return np.round(values.astype(np.float32) * (255.0 / top)).astype(np.uint8)
+
+
+def _is_tensor(source: object) -> bool:
+    # A tensor can only be here if torch was imported; importing it for a path would cost seconds.
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(source, torch.Tensor)
+
+
+def _photo_of_array(array: NDArray[Any], max_pixels: int) -> NDArray[np.uint8]:
+    if array.dtype != np.uint8 or array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] != 3):
+        raise Error(f"a photograph as an array is (H, W, 3) or (H, W) uint8; given {_describe(array)}.")
+    _check_size((array.shape[1], array.shape[0]), max_pixels, "the given photograph")
+    return np.repeat(array[:, :, None], 3, axis=2) if array.ndim == 2 else np.ascontiguousarray(array)
+
+
+def _photo_of_tensor(tensor: Any, max_pixels: int) -> NDArray[np.uint8]:
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    if tensor.ndim != 3 or tensor.shape[0] != 3 or not (dtype == "uint8" or tensor.is_floating_point()):
+        raise Error(
+            f"a photograph as a tensor is (3, H, W), uint8 or float in [0, 1]; given {tuple(tensor.shape)} {dtype}."
+        )
+    _check_size((tensor.shape[2], tensor.shape[1]), max_pixels, "the given photograph")
+    tensor = tensor.detach().cpu()
+    if dtype != "uint8":
+        tensor = tensor.float()
+        if not (tensor.min() >= 0 and tensor.max() <= 1):
+            raise Error(
+                f"a photograph as a float tensor has values in [0, 1]; given {tensor.min():g} to {tensor.max():g}; "
+                "pass it before it is normalised."
+            )
+        tensor = (tensor * 255).round().byte()
+    return np.ascontiguousarray(tensor.permute(1, 2, 0).numpy())
+
+
+def _raw_mask(source: Any, max_pixels: int) -> tuple[NDArray[Any], str]:
+    """The mask's values before its size is compared, and the name to call it by in an Error."""
+    if _is_tensor(source):
+        source = source.detach().cpu().numpy()
+    if isinstance(source, np.ndarray):
+        return _mask_of_array(source, max_pixels), "the given mask"
+    with _opened(source, max_pixels, "mask") as (image, name), _explained(name, "mask"):
+        if image.format in ("JPEG", "MPO"):
+            raise Error(f"{name} is a JPEG, whose compression changes a mask's values; save masks as PNG.")
+        image.load()
+        return orient(_mask_values(image, name), _orientation(image)), name
+
+
+def _mask_of_array(array: NDArray[Any], max_pixels: int) -> NDArray[Any]:
+    colours = array.ndim == 3 and array.shape[2] == 3 and array.dtype == np.uint8
+    if not colours and (array.ndim != 2 or array.dtype.kind not in "bui"):
+        raise Error(
+            f"a mask as an array is (H, W), boolean or integer; given {_describe(array)}; "
+            "for fractions, compare with a threshold first."
+        )
+    _check_size((array.shape[1], array.shape[0]), max_pixels, "the given mask")
+    if colours:
+        return _packed(array)
+    return array.astype(np.uint8) if array.dtype == bool else array
+
+
+def _mask_values(image: Image.Image, name: str) -> NDArray[Any]:
+    """(H, W) integers of an image in any of Pillow's modes, as stored."""
+    if image.mode == "1":
+        return np.asarray(image).astype(np.uint8)
+    if image.mode in ("L", "P") or image.mode.startswith("I"):
+        values = np.asarray(image)
+        return values.astype(values.dtype.newbyteorder("="))
+    if image.mode == "F":
+        values = np.asarray(image)
+        whole: NDArray[np.int32] = np.nan_to_num(values).astype(np.int32)
+        if not np.array_equal(whole, values):
+            raise Error(f"{name} has fractions for values; save the mask with whole numbers.")
+        return whole
+    if image.mode in ("LA", "PA"):
+        index, alpha = np.moveaxis(np.asarray(image), 2, 0)
+        return np.where(alpha > 0, index, 0).astype(np.uint8)
+    if image.mode in ("RGBA", "RGBa"):
+        pixels = np.asarray(image.convert("RGBA"))
+        return np.where(pixels[:, :, 3] > 0, _packed(pixels), 0).astype(np.uint32)
+    return _packed(np.asarray(image.convert("RGB")))
+
+
+def _packed(colours: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """(H, W, ≥3) uint8 to (H, W) uint32: 0xRRGGBB."""
+    return colours[:, :, :3].astype(np.uint32) @ np.array([1 << 16, 1 << 8, 1], dtype=np.uint32)
+
+
+def _describe(array: NDArray[Any]) -> str:
+    return f"{array.shape} {array.dtype}"
