@@ -20,7 +20,8 @@ EXPLAINED = 1e-6
 def pivots(kernel: Kernel, x: Tensor, budget: int) -> tuple[Tensor, Tensor, Tensor]:
     """Greedy choice of at most `budget` of the points x: (..., S, D).
 
-    Returns their indices (..., M), the factor Φ: (..., S, M) with K ≈ ΦΦᵀ, and the variance each point has left (..., S).
+    Returns their indices (..., M), the factor Φ: (..., S, M) with K ≈ ΦΦᵀ, and the variance each point has left
+    (..., S).
     """
     if budget < 1:
         raise Error(f"The budget of inducing points must be at least 1, got {budget}.")

@@ -22,7 +22,7 @@ from dgpnet.gp.kernels import Kernel
 from dgpnet.gp.linalg import at_least_float32, full_precision, inverse_cholesky, times
 from dgpnet.gp.windows import local_gram, radius
 
-#: Numbers that K_qs may hold at once when no gradient is needed: 256 MiB of float32. Larger queries go in bands of rows.
+#: Numbers that K_qs may hold at once when no gradient is needed (256 MiB of float32): larger queries go in bands.
 CHUNK = 1 << 26
 
 

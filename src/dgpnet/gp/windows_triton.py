@@ -77,7 +77,9 @@ if AVAILABLE:
             inside = exists & (h >= 0) & (h < height) & (w >= 0) & (w < width)
             weight = tl.load(g + (image * points + q) * SIZE * SIZE + offset, mask=inside, other=0.0)
             valid = inside[:, None] & (c < channels)[None, :]
-            value = tl.load(a + (image * points + h * width + w)[:, None] * channels + c[None, :], mask=valid, other=0.0)
+            value = tl.load(
+                a + (image * points + h * width + w)[:, None] * channels + c[None, :], mask=valid, other=0.0
+            )
             total += weight[:, None] * value
         valid = exists[:, None] & (c < channels)[None, :]
         tl.store(out + (image * points + q)[:, None] * channels + c[None, :], total, mask=valid)

@@ -1,0 +1,135 @@
+"""Learners that compare directions of feature vectors: the paper's baselines, and plain similarity as a further cue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dgpnet.gp.linalg import at_least_float32, full_precision
+from dgpnet.learners.base import Learner, cut
+
+#: Keeps a division by an empty mask finite.
+TINY = 1e-6
+
+
+class _Comparing(Learner):
+    """Remembers support features and masks; what is compared, and how, is up to the kind."""
+
+    learns_from: ClassVar[Literal["encoding", "mask", "nothing"]] = "mask"
+
+    def learn(self, x: Tensor, y: Tensor, *, budget: int | None = None) -> LearnedSimilarity:
+        with full_precision(x.device):
+            support, m = self.prepare(at_least_float32(x)), at_least_float32(y[..., 0])
+            return LearnedSimilarity(self, support.flatten(1, 2), m.flatten(1, 2), (x.shape[2],) * x.shape[1])
+
+    def restore(self, tensors: dict[str, Tensor]) -> LearnedSimilarity:
+        return LearnedSimilarity(self, tensors["x"], tensors["m"], tuple(tensors["counts"].tolist()))
+
+    def prepare(self, x: Tensor) -> Tensor:
+        """What is remembered of support features (B, K, P, D): their directions."""
+        return F.normalize(x, dim=-1)
+
+    def compare(self, x: Tensor, support: LearnedSimilarity) -> Tensor:
+        """Unit query features (Q, H, W, D) -> maps (Q, C, H, W, channels)."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedSimilarity:
+    """Support features x: (B, S, D) as prepared, and the share of each class in each point m: (B, S, C)."""
+
+    learner: _Comparing
+    x: Tensor
+    m: Tensor
+    points: tuple[int, ...]
+
+    def predict(self, x: Tensor) -> Tensor:
+        with full_precision(x.device):
+            return self.learner.compare(F.normalize(at_least_float32(x), dim=-1), self)
+
+    def novelty(self, x: Tensor, maps: Tensor) -> Tensor:
+        return x.new_zeros(x.shape[:3])
+
+    def extend(self, x: Tensor, y: Tensor) -> LearnedSimilarity:
+        more = self.learner.learn(x, y)
+        x, m = torch.cat([self.x, more.x], 1), torch.cat([self.m, more.m], 1)
+        return replace(self, x=x, m=m, points=self.points + more.points)
+
+    def without(self, example: int) -> LearnedSimilarity:
+        start, stop, points = cut(self.points, example)
+        x, m = (torch.cat([t[:, :start], t[:, stop:]], 1) for t in (self.x, self.m))
+        return replace(self, x=x, m=m, points=points)
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"x": self.x, "m": self.m, "counts": torch.tensor(self.points)}
+
+
+class Prototype(_Comparing):
+    """Cosine similarity to p = Σ m·x / Σ m over all support points: one channel."""
+
+    def channels(self, encodings: int) -> int:
+        return 1
+
+    def prepare(self, x: Tensor) -> Tensor:
+        """The features themselves: the prototype is their mean, not the mean of their directions."""
+        return x
+
+    def compare(self, x: Tensor, support: LearnedSimilarity) -> Tensor:
+        return _to_prototype(x, support.x, support.m)[..., None]
+
+
+class PriorMask(_Comparing):
+    """PFENet's prior: the largest cosine similarity to a foreground point, averaged over photographs, in [0, 1]."""
+
+    def channels(self, encodings: int) -> int:
+        return 1
+
+    def compare(self, x: Tensor, support: LearnedSimilarity) -> Tensor:
+        photographs = zip(support.x.split(support.points, 1), support.m.split(support.points, 1), strict=True)
+        nearest = torch.stack([_nearest(x, points, share) for points, share in photographs])
+        return _stretch(nearest.mean(0))[..., None]
+
+
+class Similarity(_Comparing):
+    """What features that were never trained on masks say: three channels, each about ±1.
+
+    The prior mask over all points, the prototypes' foreground minus background cosine, and the same for the nearest
+    points. Differences of cosines are small: they are scaled by `SCALE`.
+    """
+
+    SCALE: ClassVar[float] = 5.0
+
+    def channels(self, encodings: int) -> int:
+        return 3
+
+    def compare(self, x: Tensor, support: LearnedSimilarity) -> Tensor:
+        points, share = support.x, support.m
+        foreground, background = _nearest(x, points, share), _nearest(x, points, 1 - share)
+        prototypes = _to_prototype(x, points, share) - _to_prototype(x, points, 1 - share)
+        differences = [self.SCALE * d for d in (prototypes, foreground - background)]
+        return torch.stack([_stretch(foreground), *differences], -1)
+
+
+def _to_prototype(x: Tensor, points: Tensor, share: Tensor) -> Tensor:
+    """Cosine of unit query features (Q, H, W, D) to the mean of the points (B, S, D) weighted by (B, S, C)
+    -> (Q, C, H, W)."""
+    prototype = share.mT @ points / share.sum(1)[..., None].clamp(min=TINY)
+    return torch.einsum("qhwd,qcd->qchw", x, F.normalize(prototype, dim=-1).expand(x.shape[0], -1, -1))
+
+
+def _nearest(x: Tensor, points: Tensor, share: Tensor) -> Tensor:
+    """Largest cosine of unit query features (Q, H, W, D) to unit points (B, S, D), each weighted by its share of the
+    class (B, S, C) -> (Q, C, H, W)."""
+    cosine = x.flatten(1, 2) @ points.mT  # (Q, HW, S)
+    best = torch.stack([(cosine * s[:, None]).amax(-1) for s in share.unbind(-1)], 1)
+    return best.unflatten(-1, x.shape[1:3])
+
+
+def _stretch(maps: Tensor) -> Tensor:
+    """Each map (..., H, W) scaled to [0, 1]."""
+    low, high = maps.amin((-2, -1), keepdim=True), maps.amax((-2, -1), keepdim=True)
+    return (maps - low) / (high - low).clamp(min=TINY)

@@ -1,0 +1,287 @@
+"""The whole network: learn from a support set once, segment any number of queries.
+
+photographs ── encoder ──┬─ projected features at strides 16 and 32 ── learner ─┐
+support masks ── mask encoder ───────────────────────────────────── learner ─┤
+                         └─ shallow features at strides 4 and 8 ────────────── decoder ── logits
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dgpnet.errors import Error
+from dgpnet.gp import Exponential, Kernel, Linear, SquaredExponential
+from dgpnet.learners import GaussianLearner, Learned, Learner, NoLearner, PriorMask, Prototype, Similarity
+from dgpnet.network.config import Config
+from dgpnet.network.decoder import Decoder
+from dgpnet.network.encoders import build_encoder
+from dgpnet.network.mask_encoder import MaskEncoder
+
+SHALLOW = (4, 8)
+#: Support features and outputs are sampled to this total stride, whatever the level.
+SUPPORT_STRIDE = 32
+
+KERNELS: dict[str, Callable[[Config], Kernel]] = {
+    "se": lambda c: SquaredExponential(c.length * c.features**0.5, variance=c.variance, trainable=c.trainable_kernel),
+    "exponential": lambda c: Exponential(c.length * c.features**0.5, variance=c.variance, trainable=c.trainable_kernel),
+    "linear": lambda c: Linear(variance=c.variance, trainable=c.trainable_kernel),
+}
+LEARNERS: dict[str, Callable[[Config], Learner]] = {
+    "gp": lambda c: GaussianLearner(KERNELS[c.kernel](c), noise=c.noise, window=c.window),
+    "prototype": lambda c: Prototype(),
+    "prior": lambda c: PriorMask(),
+    "none": lambda c: NoLearner(),
+}
+
+
+class Encoder(nn.Module):
+    """The image encoder's body and a 1×1 projection for each stride that a learner works on."""
+
+    def __init__(self, config: Config, projected: tuple[int, ...], deepest: int) -> None:
+        super().__init__()
+        self.frozen = config.freeze_encoder
+        self.body = build_encoder(config.encoder, config.stride_on, config.encoder_options)
+        if deepest < max(self.body.strides):
+            self.body.keep(deepest)
+        if self.frozen:
+            self.body.requires_grad_(False)
+        channels = dict(zip(self.body.strides, self.body.channels, strict=True))
+        self.project = nn.ModuleDict({str(s): nn.Conv2d(channels[s], config.features, 1) for s in projected})
+
+    def forward(self, photos: Tensor) -> dict[int, Tensor]:
+        """(N, 3, H, W) -> {stride: (N, channels, H/stride, W/stride)}, unprojected."""
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
+            return dict(zip(self.body.strides, self.body(photos), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """What a network remembers of a support set: one learned value for each of its branches. Immutable."""
+
+    learned: Mapping[str, Learned]
+    examples: int
+    classes: int
+
+    def without(self, example: int) -> Memory:
+        """Without one of the examples."""
+        learned = {name: branch.without(example) for name, branch in self.learned.items()}
+        return Memory(learned, self.examples - 1, self.classes)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """For a file; `DGPNet.restore` is the way back."""
+        found = {f"{name}.{key}": t for name, branch in self.learned.items() for key, t in branch.tensors().items()}
+        return {**found, "counts": torch.tensor([self.examples, self.classes])}
+
+    @property
+    def budgeted(self) -> bool:
+        """Whether inducing points stand for the support (see `dgpnet.gp.inducing`)."""
+        return any("basis" in branch.tensors() for branch in self.learned.values())
+
+
+class Branch(nn.Module):
+    """One learner on the features of one stride: projected, or as the encoder gives them."""
+
+    def __init__(self, stride: int, learner: Learner, *, projected: bool) -> None:
+        super().__init__()
+        self.stride = stride
+        self.learner = learner
+        self.projected = projected
+
+
+class DGPNet(nn.Module):
+    """Dense Gaussian process network for few-shot segmentation.
+
+    Photographs are (…, 3, H, W) float tensors, RGB normalised with ImageNet's mean and standard deviation, H and W
+    multiples of 32. Masks are float, 1 where the class is and 0 elsewhere (ignore pixels count as background).
+    """
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.config = config
+        self.branches = nn.ModuleDict()
+        for level in config.levels:
+            learner = LEARNERS[config.learner](config)
+            if learner.learns_from != "nothing":
+                self.branches[str(level)] = Branch(level, learner, projected=True)
+            if config.similarity:
+                self.branches[f"{level}_similarity"] = Branch(level, Similarity(), projected=False)
+        branches = self._branches().values()
+        projected = tuple(b.stride for b in branches if b.projected)
+        self.encoder = Encoder(config, projected, max([*SHALLOW, *(b.stride for b in branches)]))
+        encoded = [b.stride for b in branches if self._wants_encoding(b)]
+        self.mask_encoder = MaskEncoder(encoded, config.encodings, relu=config.mask_relu) if encoded else None
+        body = self.encoder.body
+        inputs = {s: c for s, c in zip(body.strides, body.channels, strict=True) if s in SHALLOW}
+        for b in branches:
+            channels = b.learner.channels(config.encodings if self._wants_encoding(b) else 1)
+            inputs[b.stride] = inputs.get(b.stride, 0) + channels
+        self.decoder = Decoder(inputs, config.decoder_width)
+
+    def _branches(self) -> dict[str, Branch]:
+        return {name: b for name, b in self.branches.items() if isinstance(b, Branch)}
+
+    def _wants_encoding(self, branch: Branch) -> bool:
+        return branch.learner.learns_from == "encoding" and self.config.output_space == "learned"
+
+    # -- learning ----------------------------------------------------------------------------------------------------
+
+    def learn(self, photos: Tensor, masks: Tensor, *, budget: int | None = None) -> Memory:
+        """K examples of C classes, photos: (B, K, 3, H, W), masks: (B, K, C, H, W) -> what queries need.
+
+        Above `budget` support points a level, that many inducing points stand for all of them.
+        """
+        check_support(photos, masks)
+        return self._learn(self.encoder(photos.flatten(0, 1)), masks, budget)
+
+    def extend(self, memory: Memory, photos: Tensor, masks: Tensor) -> Memory:
+        """More examples of the same classes, of any size; equal to learning all of them at once."""
+        check_support(photos, masks, every_class=False)
+        if masks.shape[2] != memory.classes:
+            raise Error(f"The memory has {memory.classes} classes, the new masks show {masks.shape[2]}.")
+        points = self._support_points(self.encoder(photos.flatten(0, 1)), masks)
+        learned = {name: memory.learned[name].extend(*points[name]) for name in memory.learned}
+        return Memory(learned, memory.examples + photos.shape[1], memory.classes)
+
+    def _learn(self, features: Mapping[int, Tensor], masks: Tensor, budget: int | None = None) -> Memory:
+        points = self._support_points(features, masks)
+        learned = {name: b.learner.learn(*points[name], budget=budget) for name, b in self._branches().items()}
+        return Memory(learned, masks.shape[1], masks.shape[2])
+
+    def _support_points(self, features: Mapping[int, Tensor], masks: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
+        """For each branch: features (B, K, P, D) and outputs (B, K, P, C, E) of the support, sampled to stride 32."""
+        shape = masks.shape[:3]  # B, K, C
+        flat = masks.flatten(0, 2)[:, None]
+        encodings = self.mask_encoder(flat) if self.mask_encoder is not None else {}
+        found = {}
+        for name, branch in self._branches().items():
+            y = encodings[branch.stride] if self._wants_encoding(branch) else F.avg_pool2d(flat, branch.stride)
+            step = SUPPORT_STRIDE // branch.stride
+            y = y[..., ::step, ::step].flatten(2).unflatten(0, shape)  # (B, K, C, E, P)
+            x = self._features(branch, features)[:, ::step, ::step].flatten(1, 2).unflatten(0, shape[:2])
+            found[name] = x, y.permute(0, 1, 4, 2, 3)
+        return found
+
+    def _features(self, branch: Branch, features: Mapping[int, Tensor]) -> Tensor:
+        """(N, H, W, D) of the photographs whose encoder features are given."""
+        x = features[branch.stride]
+        if branch.projected:
+            x = self.encoder.project[str(branch.stride)](x)
+        return x.permute(0, 2, 3, 1)
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> Memory:
+        """The memory that `Memory.tensors` described."""
+        examples, classes = tensors["counts"].tolist()
+        learned = {}
+        for name, branch in self._branches().items():
+            own = {key.removeprefix(f"{name}."): t for key, t in tensors.items() if key.startswith(f"{name}.")}
+            learned[name] = branch.learner.restore(own)
+        return Memory(learned, examples, classes)
+
+    # -- predicting --------------------------------------------------------------------------------------------------
+
+    def predict(self, memory: Memory, photos: Tensor) -> Tensor:
+        """photos: (N, 3, H, W) -> logits (N, C, 2, H, W). The memory's batch is N, or 1 for any number of queries."""
+        return self.answer(memory, photos)[0]
+
+    def answer(self, memory: Memory, photos: Tensor) -> tuple[Tensor, Tensor]:
+        """`predict`, and the novelty (N, H, W) in [0, 1]: the posterior's standard deviation over the prior's, averaged
+        over the levels; 0 for learners that have none."""
+        check_photos(photos)
+        features = self.encoder(photos)
+        maps = self._maps(memory, features)
+        logits = self._decode(features, maps, memory.classes)
+        novel = [
+            memory.learned[name].novelty(self._features(branch, features), maps[name])
+            for name, branch in self._branches().items()
+            if branch.projected
+        ]
+        if not novel:
+            return logits, logits.new_zeros(photos.shape[0], *photos.shape[-2:])
+        novelty = torch.stack([_resize(n[:, None].float(), photos.shape[-2:]) for n in novel]).mean(0)
+        return logits, novelty[:, 0]
+
+    def forward(self, support_photos: Tensor, support_masks: Tensor, query: Tensor) -> Tensor:
+        """One class an episode, supports and query in one pass of the encoder: what training runs.
+
+        (B, K, 3, H, W), (B, K, H, W), (B, 3, H, W) -> logits (B, 2, H, W).
+        """
+        batch, shots = support_photos.shape[:2]
+        features = self.encoder(torch.cat([support_photos.flatten(0, 1), query]))
+        supports = {stride: f[: batch * shots] for stride, f in features.items()}
+        queries = {stride: f[batch * shots :] for stride, f in features.items()}
+        memory = self._learn(supports, support_masks[:, :, None])
+        return self._decode(queries, self._maps(memory, queries), 1)[:, 0]
+
+    def _maps(self, memory: Memory, features: Mapping[int, Tensor]) -> dict[str, Tensor]:
+        """What each branch says of the query: (N, C, H, W, channels)."""
+        return {
+            name: memory.learned[name].predict(self._features(branch, features))
+            for name, branch in self._branches().items()
+        }
+
+    def _decode(self, features: Mapping[int, Tensor], maps: Mapping[str, Tensor], classes: int) -> Tensor:
+        inputs: dict[int, list[Tensor]] = {}
+        for name, branch in self._branches().items():
+            inputs.setdefault(branch.stride, []).append(maps[name].flatten(0, 1))
+        scales = {stride: torch.cat(parts, -1).permute(0, 3, 1, 2) for stride, parts in inputs.items()}
+        for stride in SHALLOW:
+            scales[stride] = features[stride].repeat_interleave(classes, 0) if classes > 1 else features[stride]
+        logits = self.decoder(scales)
+        height, width = (side * SHALLOW[0] for side in features[SHALLOW[0]].shape[-2:])
+        return _resize(logits.float(), (height, width)).unflatten(0, (-1, classes))
+
+    def parameter_counts(self) -> dict[str, int]:
+        """Parameters of each block of the paper's layer table."""
+        blocks: dict[str, nn.Module | None] = {
+            "encoder": self.encoder.body,
+            "projections": self.encoder.project,
+            "mask encoder": self.mask_encoder,
+            "decoder": self.decoder,
+        }
+        return {name: sum(p.numel() for p in block.parameters()) if block else 0 for name, block in blocks.items()}
+
+
+def _resize(x: Tensor, size: tuple[int, ...] | torch.Size) -> Tensor:
+    return F.interpolate(x, size=tuple(size), mode="bilinear", align_corners=False)
+
+
+def check_photos(photos: Tensor) -> None:
+    """Raise unless photos: (N, 3, H, W) fit the strides."""
+    if photos.dim() != 4 or photos.shape[1] != 3:
+        raise Error(f"Photographs are (N, 3, H, W) RGB tensors, got {tuple(photos.shape)}: convert to three channels.")
+    height, width = photos.shape[-2:]
+    if height % 32 or width % 32 or min(height, width) < 32:
+        raise Error(
+            f"A network photograph's sides are multiples of 32, got {height}×{width}: resize it to "
+            f"{max(32, round(height / 32) * 32)}×{max(32, round(width / 32) * 32)}."
+        )
+
+
+def check_support(photos: Tensor, masks: Tensor, *, every_class: bool = True) -> None:
+    """Raise unless photos: (B, K, 3, H, W) and masks: (B, K, C, H, W) are a usable support set."""
+    if photos.dim() != 5 or masks.dim() != 5:
+        raise Error(
+            f"A support set is photos (B, K, 3, H, W) and masks (B, K, C, H, W), "
+            f"got {tuple(photos.shape)} and {tuple(masks.shape)}."
+        )
+    if photos.shape[1] == 0 or masks.shape[2] == 0:
+        raise Error("The support set is empty: give at least one example of at least one class.")
+    check_photos(photos.flatten(0, 1))
+    if photos.shape[:2] != masks.shape[:2] or photos.shape[-2:] != masks.shape[-2:]:
+        raise Error(
+            f"Each photograph has a mask of its own size: photos are {tuple(photos.shape)} (B, K, 3, H, W), "
+            f"masks {tuple(masks.shape)} (B, K, C, H, W)."
+        )
+    if not torch.isfinite(photos).all():
+        raise Error("A support photograph holds NaN or infinity: check how it was decoded and normalised.")
+    shown = (masks > 0).flatten(3).any(3).any(1)  # (B, C)
+    if every_class and not shown.all():
+        missing = sorted({int(c) for c in (~shown).nonzero()[:, 1]})
+        raise Error(
+            f"No support mask shows class {', '.join(map(str, missing))} (counted from 0): show each class once."
+        )

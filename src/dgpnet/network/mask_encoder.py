@@ -1,0 +1,58 @@
+"""G: support masks to the outputs that the learner regresses."""
+
+import math
+from collections.abc import Sequence
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class MaskEncoder(nn.Module):
+    """A light residual network with a head for each level.
+
+    (B, 1, H, W) in {0, 1} -> {stride: (B, encodings, H/stride, W/stride)}. Nothing is built for an unused level.
+    """
+
+    def __init__(self, levels: Sequence[int], encodings: int = 64, *, relu: bool = False) -> None:
+        super().__init__()
+        self.relu = relu
+        self.conv1 = nn.Conv2d(1, 16, 3, stride=2, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(16)
+        self.layer1 = _Block(16, 32)  # stride 8
+        self.layer2 = _Block(32, 64)  # stride 16
+        self.layer3 = _Block(64, 64) if 32 in levels else None
+        self.heads = nn.ModuleDict(
+            {
+                str(level): nn.Sequential(nn.Conv2d(64, encodings, 3, padding=1, bias=False), nn.BatchNorm2d(encodings))
+                for level in levels
+            }
+        )
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                fan = module.kernel_size[0] * module.kernel_size[1] * module.out_channels
+                nn.init.normal_(module.weight, 0, math.sqrt(2 / fan))
+
+    def forward(self, mask: Tensor) -> dict[int, Tensor]:
+        x = F.max_pool2d(F.relu(self.bn1(self.conv1(mask))), 3, stride=2, padding=1)
+        x = self.layer2(self.layer1(x))
+        trunk = {16: x}
+        if self.layer3 is not None:
+            trunk[32] = self.layer3(x)
+        found = {int(level): head(trunk[int(level)]) for level, head in self.heads.items()}
+        return {level: F.relu(y) for level, y in found.items()} if self.relu else found
+
+
+class _Block(nn.Module):
+    """A residual block that halves the resolution; its shortcut is a 3×3 convolution."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride=2, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outputs)
+        self.shortcut = nn.Conv2d(inputs, outputs, 3, stride=2, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        return F.relu(y + self.shortcut(x))
