@@ -115,7 +115,8 @@ class SquaredExponential(_Elementary):
         self.length_squared = Positive(length_squared, trainable=trainable, name="The kernel's ℓ²")
 
     def _of(self, xy: Tensor, squared: Tensor) -> Tensor:
-        return self.variance() * torch.exp(squared * (-0.5 / self.length_squared()))
+        value: Tensor = self.variance() * torch.exp(squared * (-0.5 / self.length_squared()))
+        return value
 
 
 class Exponential(_Elementary):
@@ -130,7 +131,8 @@ class Exponential(_Elementary):
     def _of(self, xy: Tensor, squared: Tensor) -> Tensor:
         apart = squared > 0  # the square root has no gradient at 0: there the kernel's is taken as 0
         distance = torch.where(apart, squared, 1).sqrt() * apart
-        return self.variance() * torch.exp(-distance / self.length())
+        value: Tensor = self.variance() * torch.exp(-distance / self.length())
+        return value
 
 
 class Linear(_Elementary):
@@ -139,7 +141,8 @@ class Linear(_Elementary):
     centred = False
 
     def _of(self, xy: Tensor, squared: Tensor) -> Tensor:
-        return self.variance() * xy
+        value: Tensor = self.variance() * xy
+        return value
 
 
 class _Combined(Kernel):

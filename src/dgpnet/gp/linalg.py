@@ -45,6 +45,7 @@ def _capturing(x: Tensor) -> bool:
 
 def _cholesky(a: Tensor) -> Tensor:
     """Lower Cholesky factor of a: (..., S, S), climbing the ladder of jitters where rounding made a indefinite."""
+    lower: Tensor
     lower, info = torch.linalg.cholesky_ex(a)
     if _capturing(a) or not info.any():  # a captured graph cannot branch; its noise keeps a definite
         return lower
@@ -75,18 +76,19 @@ class _InverseCholesky(torch.autograd.Function):
     def forward(ctx: Any, a: Tensor) -> Tensor:
         lower = _cholesky(a)
         eye = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
-        whitener = torch.linalg.solve_triangular(lower, eye.expand_as(lower), upper=False)
+        whitener: Tensor = torch.linalg.solve_triangular(lower, eye.expand_as(lower), upper=False)
         ctx.save_for_backward(whitener)
         return whitener
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        (w,) = ctx.saved_tensors
+        w: Tensor = ctx.saved_tensors[0]
         with full_precision(w.device):
             phi = (grads[0] @ w.mT).tril()
             phi = phi - 0.5 * torch.diag_embed(phi.diagonal(dim1=-2, dim2=-1))
             g = -(w.mT @ phi @ w)
-            return 0.5 * (g + g.mT)
+            symmetric: Tensor = 0.5 * (g + g.mT)
+            return symmetric
 
 
 def inverse_cholesky(a: Tensor) -> Tensor:
