@@ -63,21 +63,22 @@ def read_photo(source: "Source", *, max_pixels: int = MAX_PIXELS) -> NDArray[np.
     with _opened(source, max_pixels, "photograph") as (image, name), _explained(name, "photograph"):
         image.load()
         # After load(), which turns a TIFF by itself and then forgets its orientation.
-        return orient(_to_rgb(image, name), _orientation(image))
+        return orient(_to_rgb(image, name), _orientation(image.getexif()))
 
 
 def photo_size(path: str | os.PathLike[str]) -> tuple[int, int]:
     """(H, W) of the photograph as viewers show it, from the header alone."""
     with _opened(path, None, "photograph") as (image, name), _explained(name, "photograph"):
         width, height = image.size
-        turned = image.format != "TIFF" and _orientation(image) >= 5  # Pillow gives a TIFF's size as turned
+        # Pillow gives the size of a TIFF as turned already.
+        turned = image.format != "TIFF" and _orientation(_header_exif(image, name)) >= 5
         return (width, height) if turned else (height, width)
 
 
 def orientation(path: str | os.PathLike[str]) -> int:
     """The EXIF orientation of the photograph, 1 (upright) to 8, from the header alone; 1 where there is none."""
     with _opened(path, None, "photograph") as (image, name), _explained(name, "photograph"):
-        return _orientation(image)
+        return _orientation(_header_exif(image, name))
 
 
 def read_mask(
@@ -163,7 +164,10 @@ def _opened(source: Any, max_pixels: int | None, kind: str) -> Iterator[tuple[Im
         # Pillow has a limit of its own, for the whole process; it must not be stricter than what was asked for.
         Image.MAX_IMAGE_PIXELS = max_pixels
     with _explained(name, kind):
-        image = Image.open(name, formats=_readable_formats(name))
+        try:
+            image = Image.open(name, formats=_readable_formats(name))
+        except UnidentifiedImageError as problem:
+            raise Error(f"{name} cannot be read as a {kind}: {_what_it_is(name)}.") from problem
     with image:
         _check_size(image.size, max_pixels, name)
         yield image, name
@@ -185,14 +189,11 @@ def _explained(name: str, kind: str) -> Iterator[None]:
     except Image.DecompressionBombError as problem:
         limit = 2 * (Image.MAX_IMAGE_PIXELS or 0)
         raise Error(f"{name} has more than {limit:,} pixels, which is too large to decode; shrink it.") from problem
-    except UnidentifiedImageError as problem:
-        raise Error(f"{name} cannot be read as a {kind}: {_what_it_is(name)}.") from problem
     except MemoryError:
         raise
     except Exception as problem:
-        raise Error(
-            f"{name} cannot be read as a {kind}, it is damaged or cut off ({problem}); replace it."
-        ) from problem
+        reason = " ".join(str(problem).split())
+        raise Error(f"{name} cannot be read as a {kind}, it is damaged or cut off ({reason}); replace it.") from problem
 
 
 def _readable_formats(name: str) -> list[str]:
@@ -235,26 +236,29 @@ def _check_size(size: tuple[int, int], max_pixels: int | None, name: str) -> Non
         )
 
 
-def _orientation(image: Image.Image) -> int:
-    value = _exif(image).get(_ORIENTATION_TAG, 1)
+def _orientation(exif: Image.Exif) -> int:
+    value = exif.get(_ORIENTATION_TAG, 1)
     return value if isinstance(value, int) and 1 <= value <= 8 else 1
 
 
-def _exif(image: Image.Image) -> Image.Exif:
-    """The EXIF data, without decoding the pixels, as Pillow would do for a PNG that has none before its pixels."""
-    path = getattr(image, "filename", "")
-    if image.format != "PNG" or {"exif", "Raw profile type exif"} & image.info.keys() or not path:
-        return image.getexif()
-    exif = Image.Exif()
+def _header_exif(image: Image.Image, path: str) -> Image.Exif:
+    """The EXIF data of an image whose pixels are not decoded yet, and stay so."""
+    if image.format == "PNG" and "exif" not in image.info:
+        image.info.update(_late_exif(path))
+    # Not PngImageFile.getexif(), which decodes the pixels to see what comes after them.
+    return Image.Image.getexif(image)
+
+
+def _late_exif(path: str) -> dict[str, bytes]:
+    """What a PNG has in an eXIf chunk, as Pillow's info, be it after the pixels; empty where there is none."""
     with open(path, "rb") as file:
         file.seek(8)
         while len(head := file.read(8)) == 8:
             length = int.from_bytes(head[:4], "big")
             if head[4:] == b"eXIf":
-                exif.load(b"Exif\0\0" + file.read(length))
-                break
+                return {"exif": b"Exif\0\0" + file.read(length)}
             file.seek(length + 4, os.SEEK_CUR)
-    return exif
+    return {}
 
 
 def _to_rgb(image: Image.Image, name: str) -> NDArray[np.uint8]:
@@ -324,7 +328,7 @@ def _raw_mask(source: Any, max_pixels: int) -> tuple[NDArray[Any], str]:
         if image.format in ("JPEG", "MPO"):
             raise Error(f"{name} is a JPEG, whose compression changes a mask's values; save masks as PNG.")
         image.load()
-        return orient(_mask_values(image, name), _orientation(image)), name
+        return orient(_mask_values(image, name), _orientation(image.getexif())), name
 
 
 def _mask_of_array(array: NDArray[Any], max_pixels: int) -> NDArray[Any]:

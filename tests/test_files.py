@@ -1,0 +1,122 @@
+"""Files appear whole or not at all, and names read from files stay inside their folder."""
+
+import errno
+import os
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from dgpnet.errors import Error
+from dgpnet.files import atomic, inside, require_space
+
+
+class TestAtomic:
+    def test_the_file_appears_when_the_block_ends(self, tmp_path: Path) -> None:
+        target = tmp_path / "mask.png"
+        with atomic(target) as temporary:
+            assert temporary.parent == tmp_path
+            assert temporary.suffix == ".png"
+            temporary.write_bytes(b"new")
+            assert not target.exists()
+        assert target.read_bytes() == b"new"
+        assert os.listdir(tmp_path) == ["mask.png"]
+
+    @pytest.mark.parametrize("problem", [RuntimeError, KeyboardInterrupt, SystemExit])
+    def test_a_failure_leaves_the_old_file_and_nothing_else(self, tmp_path: Path, problem: type) -> None:
+        target = tmp_path / "mask.png"
+        target.write_bytes(b"old")
+        with pytest.raises(problem), atomic(target) as temporary:
+            temporary.write_bytes(b"half")
+            raise problem
+        assert target.read_bytes() == b"old"
+        assert os.listdir(tmp_path) == ["mask.png"]
+
+    def test_the_file_has_the_usual_permissions(self, tmp_path: Path) -> None:
+        (tmp_path / "usual").write_bytes(b"")
+        with atomic(tmp_path / "ours") as temporary:
+            temporary.write_bytes(b"")
+        assert (tmp_path / "ours").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+    def test_the_longest_name_a_disk_takes_works(self, tmp_path: Path) -> None:
+        with atomic(tmp_path / ("a" * 251 + ".png")) as temporary:
+            temporary.write_bytes(b"")
+
+    def test_a_missing_folder_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(Error, match="missing does not exist"), atomic(tmp_path / "missing" / "a.png"):
+            pass
+
+    @pytest.mark.parametrize(("code", "reason"), [(errno.ENOSPC, "full"), (errno.EROFS, "read-only")])
+    def test_a_full_or_read_only_disk_is_explained(self, tmp_path: Path, code: int, reason: str) -> None:
+        with pytest.raises(Error, match=rf"cannot write .*a\.png: the disk is {reason}"), atomic(tmp_path / "a.png"):
+            raise OSError(code, os.strerror(code))
+
+    def test_a_folder_in_the_way_is_explained(self, tmp_path: Path) -> None:
+        (tmp_path / "a.png").mkdir()
+        with pytest.raises(Error, match="it is a folder"), atomic(tmp_path / "a.png") as temporary:
+            temporary.write_bytes(b"")
+        assert os.listdir(tmp_path) == ["a.png"]
+
+    def test_an_error_about_another_file_passes_through(self, tmp_path: Path) -> None:
+        with pytest.raises(PermissionError), atomic(tmp_path / "a.png"):
+            raise PermissionError(errno.EACCES, "denied", str(tmp_path / "other"))
+
+
+class TestInside:
+    @pytest.mark.parametrize(
+        "name", ["a.png", "images/a.png", "masks/../images/a.png", "./a.png", "..a.png", "a b.png"]
+    )
+    def test_a_name_inside_is_joined(self, tmp_path: Path, name: str) -> None:
+        assert inside(tmp_path, name) == tmp_path / name
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "../a.png",
+            "../../etc/passwd",
+            "images/../../a.png",
+            "/etc/passwd",
+            "C:\\a.png",
+            "C:a.png",
+            "\\a.png",
+            "",
+            "a\0b",
+        ],
+    )
+    def test_a_name_outside_is_refused(self, tmp_path: Path, name: str) -> None:
+        with pytest.raises(Error, match="outside the folder"):
+            inside(tmp_path / "root", name)
+
+    def test_a_sibling_whose_name_starts_alike_is_outside(self, tmp_path: Path) -> None:
+        with pytest.raises(Error, match="outside the folder"):
+            inside(tmp_path / "root", "../root-2/a.png")
+
+    def test_a_link_to_the_outside_is_refused_and_one_within_is_not(self, tmp_path: Path) -> None:
+        root, outside = tmp_path / "root", tmp_path / "outside"
+        root.mkdir()
+        outside.mkdir()
+        (root / "bad").symlink_to(outside)
+        (root / "real").mkdir()
+        (root / "good").symlink_to(root / "real")
+        assert inside(root, "good/a.png") == root / "good" / "a.png"
+        with pytest.raises(Error, match="outside the folder"):
+            inside(root, "bad/a.png")
+
+    def test_the_root_may_be_a_link(self, tmp_path: Path) -> None:
+        (tmp_path / "real").mkdir()
+        (tmp_path / "root").symlink_to(tmp_path / "real")
+        assert inside(tmp_path / "root", "a.png") == tmp_path / "root" / "a.png"
+
+
+class TestRequireSpace:
+    def test_enough_is_silent_and_too_little_says_how_much(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=1_000_000_000))
+        require_space(tmp_path, 1_000_000_000)
+        with pytest.raises(Error, match=r"needs 2\.50 GB of disk space and 1\.00 GB are free"):
+            require_space(tmp_path, 2_500_000_000)
+
+    def test_a_folder_that_does_not_exist_yet_counts_for_its_disk(self, tmp_path: Path) -> None:
+        require_space(tmp_path / "not" / "yet", 1)
