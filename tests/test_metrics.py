@@ -170,22 +170,6 @@ def test_extreme_uncertainties_stay_inside_the_histogram():
     assert metrics.auroc(histogram) == 1.0
 
 
-def test_expected_iou_equals_the_ratio_of_sampled_masks():
-    rng = torch.Generator().manual_seed(0)
-    probability = torch.rand(2, 40, 40, generator=rng)
-    found = probability > 0.5
-    truth = torch.rand(400, 2, 40, 40, generator=rng) < probability
-    intersection = (found & truth).sum(dim=(-2, -1)).float().mean(0)
-    union = (found | truth).sum(dim=(-2, -1)).float().mean(0)
-    torch.testing.assert_close(metrics.expected_iou(probability), intersection / union, atol=5e-3, rtol=0)
-
-
-def test_expected_iou_at_its_ends():
-    assert metrics.expected_iou(torch.ones(5, 5)) == 1.0
-    assert metrics.expected_iou(torch.zeros(5, 5)) == 1.0  # nothing there, nothing found
-    assert metrics.expected_iou(torch.full((50, 50), 0.4)) < 0.01  # much may be there, nothing found
-
-
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=30))
 @settings(max_examples=60, deadline=None)
 def test_rank_correlation_equals_scipy(pairs: list[tuple[int, int]]):
@@ -208,26 +192,26 @@ def test_isotonic_fit_equals_scikit_learn(points: list[tuple[int, float, float]]
     np.testing.assert_allclose(metrics.isotonic(x, y, weight), expected, atol=1e-6)
 
 
-def test_monotone_map_interpolates_and_is_flat_outside():
-    bend = metrics.MonotoneMap((0.0, 0.5, 1.0), (0.1, 0.1, 0.9))
-    values = torch.tensor([[-1.0, 0.25], [0.75, 2.0]])
-    torch.testing.assert_close(bend(values), torch.tensor([[0.1, 0.1], [0.5, 0.9]]))
-    torch.testing.assert_close(metrics.MonotoneMap((0.3,), (0.7,))(values), torch.full((2, 2), 0.7))
-
-
-def test_a_map_that_does_not_rise_in_x_is_refused():
-    with pytest.raises(Error, match="rising"):
-        metrics.MonotoneMap((0.0, 0.0), (0.1, 0.2))
-    with pytest.raises(Error, match="as many"):
+def test_isotonic_refuses_nothing_and_weights_that_are_not_positive():
+    with pytest.raises(Error, match="at least one"):
         metrics.isotonic([], [])
+    with pytest.raises(Error, match="positive"):
+        metrics.isotonic([1, 2], [1, 2], [1, 0])
 
 
 def test_fitted_map_calibrates():
     rng = np.random.default_rng(5)
     score = rng.random(4000)
     truth = score**2 + rng.normal(0, 0.1, 4000)
-    fitted = metrics.fit_monotone(score, truth, knots=20)
-    assert len(fitted.x) <= 20
-    assert list(fitted.y) == sorted(fitted.y)
-    places = torch.linspace(0.1, 0.9, 9)
-    torch.testing.assert_close(fitted(places), places**2, atol=0.02, rtol=0)
+    x, y = metrics.fit_monotone(score, truth, knots=20)
+    assert len(x) == len(y) <= 20
+    assert list(y) == sorted(y)
+    places = np.linspace(0.1, 0.9, 9)
+    np.testing.assert_allclose(np.interp(places, x, y), places**2, atol=0.02)
+
+
+def test_without_knots_every_place_is_one():
+    assert metrics.fit_monotone([0.5, 0.1, 0.5], [1.0, 0.2, 0.0]) == (
+        (pytest.approx(0.1), 0.5),
+        (pytest.approx(0.2), 0.5),
+    )

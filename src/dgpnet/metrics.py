@@ -227,19 +227,6 @@ def _reliability(histogram: Counts, bins: int) -> tuple[ReliabilityBin, ...]:
 # --- one number an image --------------------------------------------------------------------------------------------
 
 
-def expected_iou(probability: Tensor) -> Tensor:
-    """IoU that the mask `probability > 1/2` should have if the probabilities are right.
-
-    probability: (..., H, W) of the foreground, in [0, 1]. Returns (...) in [0, 1]: the expected intersection over the
-    expected union. One pixel is added to both, so that an empty mask of an image that holds nothing counts as right.
-    """
-    probability = probability.float()
-    found = probability > 0.5
-    intersection = torch.where(found, probability, 0).sum(dim=(-2, -1))
-    union = torch.where(found, 1, probability).sum(dim=(-2, -1))
-    return (intersection + 1) / (union + 1)
-
-
 def ranks(values: ArrayLike) -> Floats:
     """(N,) ranks from 1; equal values share the mean of theirs."""
     _, index, counts = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
@@ -255,31 +242,7 @@ def rank_correlation(a: ArrayLike, b: ArrayLike) -> float:
     return float(x @ y) / scale if scale > 0 else math.nan
 
 
-# --- monotone maps --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class MonotoneMap:
-    """A rising piecewise linear map through the knots (x, y), constant outside them."""
-
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        rising = all(a < b for a, b in zip(self.x, self.x[1:], strict=False))
-        if len(self.x) != len(self.y) or not self.x or not rising:
-            raise Error(f"a monotone map needs as many y as x ({len(self.y)} and {len(self.x)} given) and rising x")
-
-    def __call__(self, values: Tensor) -> Tensor:
-        """values: any shape, float. Returns the mapped values, float32."""
-        x = torch.tensor(self.x, device=values.device)
-        y = torch.tensor(self.y, device=values.device)
-        if len(x) == 1:
-            return y.expand(values.shape)
-        values = values.float().clamp(x[0], x[-1])
-        right = torch.searchsorted(x, values.contiguous()).clamp(1, len(x) - 1)
-        left = right - 1
-        return y[left] + (values - x[left]) / (x[right] - x[left]) * (y[right] - y[left])
+# --- monotone fits --------------------------------------------------------------------------------------------------
 
 
 def isotonic(x: ArrayLike, y: ArrayLike, weight: ArrayLike | None = None) -> Floats:
@@ -311,8 +274,8 @@ def isotonic(x: ArrayLike, y: ArrayLike, weight: ArrayLike | None = None) -> Flo
 
 def fit_monotone(
     x: ArrayLike, y: ArrayLike, weight: ArrayLike | None = None, *, knots: int | None = None
-) -> MonotoneMap:
-    """A monotone map from x to the mean of y. x, y, weight: (N,).
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Knots (x, y) of a non-falling piecewise linear map from x to the mean of y. x, y, weight: (N,).
 
     With `knots` the data are first gathered into that many groups of even weight in rising x, which keeps the fit from
     following noise; without, every distinct x is a knot.
@@ -322,8 +285,9 @@ def fit_monotone(
     if knots is not None:
         x, y, weight = _gather(x, y, weight, knots)
     fitted = isotonic(x, y, weight)
+    # As float32, the precision that the map is used in: there, close knots must not fall together.
     places, first = np.unique(x.astype(np.float32), return_index=True)
-    return MonotoneMap(tuple(places.tolist()), tuple(fitted[first].tolist()))
+    return tuple(places.tolist()), tuple(fitted[first].tolist())
 
 
 def _gather(x: Floats, y: Floats, weight: Floats, groups: int) -> tuple[Floats, Floats, Floats]:
