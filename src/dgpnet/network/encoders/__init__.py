@@ -20,16 +20,28 @@ ENCODERS: dict[str, Callable[[str], Body]] = {
 }
 
 
-def build_encoder(name: str, stride_on: str = "3x3", options: Mapping[str, Any] | None = None) -> Body:
-    """The encoder of that name, randomly initialised.
+HUGGING_FACE = "hf:"
 
-    name: a key of `ENCODERS`.
+
+def build_encoder(name: str, stride_on: str = "3x3", options: Mapping[str, Any] | None = None) -> Body:
+    """The encoder of that name, randomly initialised (Hugging Face: see `dgpnet.network.encoders.huggingface`).
+
+    name: a key of `ENCODERS`, or "hf:" and the name or folder of a Hugging Face backbone.
     stride_on: where a ResNet's bottleneck has its stride: "3x3" (torchvision) or "1x1" (the original, Keras).
+    options: for Hugging Face only.
     """
     if stride_on not in STRIDES_ON:
         raise Error(f"stride_on is {stride_on!r}; it must be '3x3' (torchvision) or '1x1' (Keras, the original).")
+    if name.startswith(HUGGING_FACE):
+        # Imported here, since transformers is an extra and takes seconds.
+        from dgpnet.network.encoders.huggingface import HuggingFace
+
+        unknown = set(options or {}) - {"config", "mean", "std"}
+        if unknown:
+            raise Error(f"encoder {name} has no option {', '.join(sorted(unknown))}; it has config, mean and std.")
+        return HuggingFace(name.removeprefix(HUGGING_FACE), **(options or {}))
     if name not in ENCODERS:
-        raise Error(f"there is no encoder {name!r}; choose one of {', '.join(ENCODERS)}.")
+        raise Error(f"there is no encoder {name!r}; choose one of {', '.join(ENCODERS)} or {HUGGING_FACE}<name>.")
     if options:
         raise Error(f"encoder {name} takes no options, but was given {', '.join(options)}; remove them.")
     return ENCODERS[name](stride_on)

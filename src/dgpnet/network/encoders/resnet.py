@@ -83,6 +83,12 @@ class ResNet(Body):
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
+    def keep(self, deepest: int) -> None:
+        """Drop the stages of strides beyond `deepest`."""
+        for i in range(self.strides.index(deepest) + 1, len(self.strides)):
+            delattr(self, f"layer{i + 1}")
+        super().keep(deepest)
+
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: (B, 3, H, W) -> the outputs of the stages, finest first."""
         x = F.max_pool2d(F.relu(self.bn1(self.conv1(x))), 3, 2, padding=1)
@@ -101,7 +107,7 @@ DEPTHS = {"resnet18": (2, 2, 2, 2), "resnet34": (3, 4, 6, 3), "resnet50": (3, 4,
 
 
 def resnet(name: str, stride_on: str) -> ResNet:
-    """The ResNet of that name (a key of `DEPTHS`); stride_on ("3x3", "1x1") is where bottlenecks (-50, -101) have it."""
+    """The ResNet of that name, a key of `DEPTHS`; stride_on ("3x3" or "1x1") is for the bottlenecks of 50 and 101."""
     if name in ("resnet18", "resnet34"):
         return ResNet(BasicBlock, BasicBlock.expansion, DEPTHS[name])
     return ResNet(partial(Bottleneck, stride_on=stride_on), Bottleneck.expansion, DEPTHS[name])
