@@ -390,6 +390,7 @@ class TestMasks:
         for source in (values, values.astype(np.uint8), torch.from_numpy(values)):
             assert np.array_equal(read_mask(source), values)
         assert read_mask(values > 0).tolist() == [[0, 1], [1, 1]]
+        assert read_mask(values.astype(np.uint32)).dtype != np.uint32  # else they would pass for colours
         assert read_mask(torch.tensor([[True, False]])).tolist() == [[1, 0]]
         for wrong in (np.zeros((2, 2)), np.zeros((1, 2, 2), int), np.zeros((2, 0), int), torch.zeros(2, 2)):
             with pytest.raises(Error, match="mask"):

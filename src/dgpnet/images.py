@@ -66,18 +66,18 @@ def read_photo(source: "Source", *, max_pixels: int = MAX_PIXELS) -> NDArray[np.
         return orient(_to_rgb(image, name), _orientation(image.getexif()))
 
 
-def photo_size(path: str | os.PathLike[str]) -> tuple[int, int]:
+def photo_size(path: str | os.PathLike[str], *, max_pixels: int = MAX_PIXELS) -> tuple[int, int]:
     """(H, W) of the photograph as viewers show it, from the header alone."""
-    with _opened(path, None, "photograph") as (image, name), _explained(name, "photograph"):
+    with _opened(path, max_pixels, "photograph") as (image, name), _explained(name, "photograph"):
         width, height = image.size
         # Pillow gives the size of a TIFF as turned already.
         turned = image.format != "TIFF" and _orientation(_header_exif(image, name)) >= 5
         return (width, height) if turned else (height, width)
 
 
-def orientation(path: str | os.PathLike[str]) -> int:
+def orientation(path: str | os.PathLike[str], *, max_pixels: int = MAX_PIXELS) -> int:
     """The EXIF orientation of the photograph, 1 (upright) to 8, from the header alone; 1 where there is none."""
-    with _opened(path, None, "photograph") as (image, name), _explained(name, "photograph"):
+    with _opened(path, max_pixels, "photograph") as (image, name), _explained(name, "photograph"):
         return _orientation(_header_exif(image, name))
 
 
@@ -98,11 +98,13 @@ def read_mask(
     """
     mask, name = _raw_mask(source, max_pixels)
     if size is None and photo is not None:
-        size = photo_size(photo)
+        size = photo_size(photo, max_pixels=max_pixels)
     if size is None or mask.shape == tuple(size):
         return mask
-    if photo is not None and mask.shape == (size[1], size[0]) and (turn := orientation(photo)) >= 5:
-        return orient(mask, turn)
+    if photo is not None and mask.shape == (size[1], size[0]):
+        turn = orientation(photo, max_pixels=max_pixels)
+        if turn >= 5:
+            return orient(mask, turn)
     raise Error(
         f"{name} is {mask.shape[1]} × {mask.shape[0]} pixels (width × height) and its photograph "
         f"{size[1]} × {size[0]}; give a mask of the photograph's size."
@@ -150,7 +152,7 @@ def write_mask(path: str | os.PathLike[str], mask: NDArray[Any]) -> None:
 
 
 @contextmanager
-def _opened(source: Any, max_pixels: int | None, kind: str) -> Iterator[tuple[Image.Image, str]]:
+def _opened(source: Any, max_pixels: int, kind: str) -> Iterator[tuple[Image.Image, str]]:
     """The image, its header read and its size checked, and the name to call it by in an Error; closed after use."""
     if isinstance(source, Image.Image):
         name = str(getattr(source, "filename", "") or f"the given {kind}")
@@ -160,7 +162,7 @@ def _opened(source: Any, max_pixels: int | None, kind: str) -> Iterator[tuple[Im
     if not isinstance(source, (str, os.PathLike)):
         raise Error(f"a {kind} is a path, a PIL image, an array or a tensor; given {type(source).__name__}.")
     name = os.fspath(source)
-    if max_pixels and Image.MAX_IMAGE_PIXELS and max_pixels > Image.MAX_IMAGE_PIXELS:
+    if Image.MAX_IMAGE_PIXELS and max_pixels > Image.MAX_IMAGE_PIXELS:
         # Pillow has a limit of its own, for the whole process; it must not be stricter than what was asked for.
         Image.MAX_IMAGE_PIXELS = max_pixels
     with _explained(name, kind):
@@ -224,12 +226,12 @@ def _what_it_is(name: str) -> str:
     return "its content is no image format known here; save it as JPEG or PNG"
 
 
-def _check_size(size: tuple[int, int], max_pixels: int | None, name: str) -> None:
+def _check_size(size: tuple[int, int], max_pixels: int, name: str) -> None:
     """size: (width, height)."""
     width, height = size
     if width < 1 or height < 1:
         raise Error(f"{name} is {width} × {height} pixels (width × height); give at least one pixel.")
-    if max_pixels is not None and width * height > max_pixels:
+    if width * height > max_pixels:
         raise Error(
             f"{name} is {width:,} × {height:,} pixels, more than the {max_pixels:,} allowed; "
             "shrink it or raise the limit (max_pixels)."
@@ -341,7 +343,9 @@ def _mask_of_array(array: NDArray[Any], max_pixels: int) -> NDArray[Any]:
     _check_size((array.shape[1], array.shape[0]), max_pixels, "the given mask")
     if colours:
         return _packed(array)
-    return array.astype(np.uint8) if array.dtype == bool else array
+    if array.dtype == bool:
+        return array.astype(np.uint8)
+    return array.astype(np.int64) if array.dtype == np.uint32 else array  # uint32 is for colours
 
 
 def _mask_values(image: Image.Image, name: str) -> NDArray[Any]:
