@@ -1,0 +1,285 @@
+"""Episodes: a query and an ordered list of supports of one class, as pure functions of (dataset, seed, index).
+
+An episode does not depend on shots (K shots use the first K supports), batch size, workers or processes.
+Protocols: `paper` draws distinct supports; `reference` (the authors' program) lets supports repeat, runs through the
+PASCAL pairs in order for evaluation, and draws COCO training pairs uniformly and not the class first.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from dgpnet.data import draws
+from dgpnet.data.augment import DRAWS, PAPER, Augmentation, draw_parameters
+from dgpnet.data.dataset import Dataset
+from dgpnet.errors import Error
+
+Protocol = Literal["paper", "reference"]
+
+REFERENCE_CYCLE = 1000  # the authors' program starts over after this many PASCAL queries
+DEFAULT_SIDE = 384  # of views, where neither the caller nor the dataset says
+MAX_SUPPORTS = 64  # places kept for views of one episode in the augmentation stream
+
+
+@dataclass(frozen=True)
+class Episode:
+    """Photograph numbers of a query and its supports, in order, and the id of the class to find."""
+
+    query: int
+    supports: tuple[int, ...]
+    class_id: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B training episodes of K shots. index: (B, K+1) long, supports first and the query last; class_id: (B,) long;
+    parameters: (B, K+1, 18) float32, the view of each photograph for `render`."""
+
+    index: torch.Tensor
+    class_id: torch.Tensor
+    parameters: torch.Tensor
+
+    def __len__(self) -> int:
+        return len(self.class_id)
+
+    def __getitem__(self, rows: slice) -> "Batch":
+        """Some of the episodes, as for one of several processes."""
+        return Batch(self.index[rows], self.class_id[rows], self.parameters[rows])
+
+    def to(self, device: str | torch.device) -> "Batch":
+        """The batch on a device; from pinned memory the copy does not wait."""
+        return Batch(*(t.to(device, non_blocking=True) for t in (self.index, self.class_id, self.parameters)))
+
+    def flat(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """index, class_id (B·(K+1),) and parameters (B·(K+1), 18): what `render` takes."""
+        class_id = self.class_id[:, None].expand_as(self.index).reshape(-1)
+        return self.index.reshape(-1), class_id, self.parameters.flatten(0, 1)
+
+    def episodes(self) -> list[Episode]:
+        """The same as Episodes, for messages and logs."""
+        rows = zip(self.index.tolist(), self.class_id.tolist(), strict=True)
+        return [Episode(photos[-1], tuple(photos[:-1]), class_id) for photos, class_id in rows]
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Pairs grouped by class: class c has photos[first[c] : first[c] + count[c]]; `upto` is the cumulative share."""
+
+    ids: NDArray[np.int64]
+    first: NDArray[np.int64]
+    count: NDArray[np.int64]
+    photos: NDArray[np.int64]
+    rows: NDArray[np.int64]  # of the same entries in dataset.pairs
+    upto: NDArray[np.float64]
+
+
+def check_protocol(protocol: str) -> None:
+    if protocol not in ("paper", "reference"):
+        raise Error(f"the protocol is 'paper' or 'reference', not {protocol!r}.")
+
+
+def needed(shots: int, protocol: Protocol) -> int:
+    """How many photographs of a class an episode takes."""
+    return 2 if protocol == "reference" else shots + 1
+
+
+def too_small(dataset: Dataset, shots: int, protocol: Protocol = "paper") -> dict[int, int]:
+    """Classes with too few photographs for episodes of these shots: id -> how many there are."""
+    least = needed(shots, protocol)
+    return {c: len(photos) for c, photos in dataset.by_class().items() if len(photos) < least}
+
+
+def check(dataset: Dataset, shots: int, protocol: Protocol = "paper") -> None:
+    """Refuse a dataset to be evaluated in which a class has too few photographs, and name the class."""
+    check_protocol(protocol)
+    if small := too_small(dataset, shots, protocol):
+        named = ", ".join(f"{dataset.classes[c]} ({c}) has {n}" for c, n in sorted(small.items()))
+        fine = [f"{dataset.classes[c]}" for c in sorted(dataset.classes) if c not in small]
+        fix = f"test with --classes {','.join(fine)} or with fewer shots" if fine else "give more photographs"
+        raise Error(
+            f"{dataset.name}: {shots} shots take {needed(shots, protocol)} photographs of a class, but {named}; {fix}."
+        )
+
+
+def trainable(dataset: Dataset, shots: int, protocol: Protocol = "paper") -> tuple[Dataset, list[str]]:
+    """The dataset without the classes that are too small for training episodes of these shots, and a note for each."""
+    check_protocol(protocol)
+    small = too_small(dataset, shots, protocol)
+    least = needed(shots, protocol)
+    notes = [
+        f"{dataset.name}: {dataset.classes[c]} drops out, {n} of the {least} photographs that {shots} shots take"
+        for c, n in sorted(small.items())
+    ]
+    classes = {c: name for c, name in dataset.classes.items() if c not in small}
+    if not classes:
+        raise Error(
+            f"{dataset.name}: no class has the {least} photographs that {shots} shots take; give more photographs."
+        )
+    return dataset.with_pairs(classes, [p for p in dataset.pairs if p[1] in classes]), notes
+
+
+def episode(dataset: Dataset, *, seed: int, index: int, max_shots: int = 10, protocol: Protocol = "paper") -> Episode:
+    """Evaluation episode number `index`: `max_shots` supports, of which the first ones do not depend on `max_shots`."""
+    return episodes(dataset, seed=seed, indices=[index], max_shots=max_shots, protocol=protocol)[0]
+
+
+def episodes(
+    dataset: Dataset, *, seed: int, indices: Sequence[int], max_shots: int = 10, protocol: Protocol = "paper"
+) -> list[Episode]:
+    """Evaluation episodes of these numbers."""
+    if ("checked", max_shots, protocol) not in dataset._memo:
+        check(dataset, max_shots, protocol)
+        dataset._memo["checked", max_shots, protocol] = True
+    numbers = np.asarray(indices, np.int64)
+    u = draws.uniform(seed, draws.EVALUATION, numbers, 2 + max_shots)
+    table = _table(dataset, 2, 1.0 if dataset.class_first else 0.0)
+    if protocol == "reference" and not dataset.class_first:
+        pairs = dataset.pairs
+        row_of = np.empty(len(pairs), np.int64)
+        row_of[table.rows] = np.arange(len(pairs))
+        position = row_of[numbers % REFERENCE_CYCLE % len(pairs)]
+        c = np.searchsorted(table.first, position, side="right") - 1
+        query = position - table.first[c]
+    else:
+        c, query = _queries(table, u)
+    supports = _supports(u[:, 2:], table.count[c], query, protocol)
+    photos = table.photos[table.first[c, None] + np.column_stack([supports, query])]
+    rows = zip(photos.tolist(), table.ids[c].tolist(), strict=True)
+    return [Episode(row[-1], tuple(row[:-1]), class_id) for row, class_id in rows]
+
+
+def training_episode(dataset: Dataset, seed: int, index: int, shots: int, **options: object) -> Episode:
+    """Training episode number `index`; options as for `sample`."""
+    return sample(dataset, seed, [index], shots, **options).episodes()[0]  # type: ignore[arg-type]
+
+
+def sample_batch(source: Dataset, seed: int, step: int, batch: int, shots: int, **options: object) -> Batch:
+    """Training step `step`: the episodes step·batch .. step·batch + batch - 1; options as for `sample`."""
+    return sample(source, seed, range(step * batch, (step + 1) * batch), shots, **options)  # type: ignore[arg-type]
+
+
+def sample(
+    source: Dataset,
+    seed: int,
+    indices: Sequence[int],
+    shots: int,
+    *,
+    augmentation: Augmentation = PAPER,
+    self_augmentation: Augmentation | None = None,
+    self_episodes: float = 0.0,
+    power: float | None = None,
+    protocol: Protocol = "paper",
+    size: int | None = None,
+) -> Batch:
+    """Training episodes of these numbers. Classes too small for `shots` drop out (`trainable` says which).
+
+    power: 0 draws pairs uniformly, 1 classes, between is between; None is what the protocol does for this dataset.
+    self_episodes: probability that all supports are the query's photograph itself in other views, drawn (as the query's
+    is then) by `self_augmentation`, by default `augmentation`. size: side of the views, for crops that keep the object.
+    """
+    numbers = np.asarray(indices, np.int64)
+    if shots < 1 or shots >= MAX_SUPPORTS:
+        raise Error(f"an episode has 1 to {MAX_SUPPORTS - 1} shots; given {shots}.")
+    if power is None:
+        power = 1.0 if source.class_first and protocol == "paper" else 0.0
+    table = _table(source, needed(shots, protocol), power)
+    u = draws.uniform(seed, draws.TRAINING, numbers, 3 + shots)
+    c, query = _queries(table, u)
+    chosen = np.column_stack([_supports(u[:, 3:], table.count[c], query, protocol), query])
+    alone = u[:, 2] < self_episodes
+    chosen[alone] = query[alone, None]
+    entries = table.first[c, None] + chosen
+
+    # Views are numbered by episode and place, the query's first, so that they do not depend on the shots.
+    places = np.roll(np.arange(shots + 1), -1)
+    views = draws.uniform(seed, draws.AUGMENTATION, numbers[:, None] * MAX_SUPPORTS + places, DRAWS + 1)
+    views = views.reshape(-1, DRAWS + 1)
+    anchors = _anchors(source, table.rows[entries].reshape(-1), views[:, DRAWS])
+    size = size or source.side or DEFAULT_SIDE
+    parameters = draw_parameters(augmentation, views, anchors, size)
+    if self_augmentation is not None and alone.any():
+        other = draw_parameters(self_augmentation, views, anchors, size)
+        parameters = np.where(np.repeat(alone, shots + 1)[:, None], other, parameters)
+    return Batch(
+        torch.from_numpy(table.photos[entries]),
+        torch.from_numpy(table.ids[c]),
+        torch.from_numpy(parameters).reshape(len(numbers), shots + 1, -1),
+    )
+
+
+def mixed_shots(seed: int, step: int, low: int, high: int) -> int:
+    """Shots of training step `step`, uniform in low..high."""
+    return low + int(draws.uniform(seed, draws.SHOTS, step, 1)[0] * (high - low + 1))
+
+
+def episodes_from_file(path: Path, dataset: Dataset) -> list[Episode]:
+    """Episodes listed in a JSON file: [{"category_id", "query", "support": [...]}], photographs named without suffix.
+
+    The dataset (COCO-mini, or a cache of it) numbers its classes by COCO's category ids.
+    """
+    try:
+        listed = json.loads(Path(path).read_text())
+        entries = [(int(e["category_id"]), str(e["query"]), [str(s) for s in e["support"]]) for e in listed]
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        raise Error(f"{path} is no list of episodes with category_id, query and support ({problem}).") from problem
+    number = {Path(dataset.path(i)).stem: i for i in range(len(dataset))}
+    pairs = set(dataset.pairs)
+    wrong = [
+        name for c, query, supports in entries for name in (query, *supports) if (number.get(name, -1), c) not in pairs
+    ]
+    if wrong:
+        raise Error(
+            f"{path} names photographs that {dataset.name} does not have with that class: "
+            f"{', '.join(sorted(set(wrong))[:20])}."
+        )
+    return [Episode(number[query], tuple(number[s] for s in supports), c) for c, query, supports in entries]
+
+
+def _table(dataset: Dataset, least: int, power: float) -> _Table:
+    """The classes with at least `least` photographs; kept with the dataset, since sampling must be quick."""
+    key = ("table", least, power)
+    if key not in dataset._memo:
+        rows: dict[int, list[int]] = {}
+        for row, (_, class_id) in enumerate(dataset.pairs):
+            rows.setdefault(class_id, []).append(row)
+        ids = np.array(sorted(c for c in rows if len(rows[c]) >= least), np.int64)
+        if not len(ids):
+            raise Error(
+                f"{dataset.name}: no class has the {least} photographs that an episode takes; give more photographs."
+            )
+        count = np.array([len(rows[c]) for c in ids.tolist()], np.int64)
+        order = np.concatenate([rows[c] for c in ids.tolist()])
+        photos = np.array([photo for photo, _ in dataset.pairs], np.int64)[order]
+        upto = np.cumsum(dataset.shares(ids, count, power))
+        dataset._memo[key] = _Table(ids, np.cumsum(count) - count, count, photos, order, upto)
+    return dataset._memo[key]
+
+
+def _queries(table: _Table, u: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Class (row of the table) and photograph (number within the class), (M,) each, from draws u (M, 2 or more)."""
+    c = np.minimum(np.searchsorted(table.upto, u[:, 0] * table.upto[-1], side="right"), len(table.ids) - 1)
+    return c, (u[:, 1] * table.count[c]).astype(np.int64)
+
+
+def _supports(
+    u: NDArray[np.float64], count: NDArray[np.int64], query: NDArray[np.int64], protocol: Protocol
+) -> NDArray[np.int64]:
+    """(M, K) numbers within the class, never the query."""
+    if protocol == "paper":
+        return draws.distinct(u, count, query)
+    others = (u * (count - 1)[:, None]).astype(np.int64)
+    return others + (others >= query[:, None])
+
+
+def _anchors(source: Dataset, rows: NDArray[np.int64], u: NDArray[np.float64]) -> NDArray[np.float32] | None:
+    """(M, 2): one of the remembered foreground pixels of each of the pairs `rows` (M,)."""
+    if "anchors" not in source._memo:
+        source._memo["anchors"] = source.anchors()
+    points = source._memo["anchors"]
+    return None if points is None else points[rows, (u * points.shape[1]).astype(np.int64)]
