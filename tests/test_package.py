@@ -73,8 +73,8 @@ def test_every_requirement_has_an_exact_version_in_the_constraints(repository: P
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(repository: Path, tmp_path: Path) -> None:
-    for name in ("pyproject.toml", "LICENSE"):
-        shutil.copy(repository / name, tmp_path)
+    for path in (repository / "pyproject.toml", *repository.glob("*.md"), repository / "LICENSE"):
+        shutil.copy(path, tmp_path)
     # A stand-in for the checkpoints, which are large.
     leave_out = shutil.ignore_patterns("__pycache__", "*.egg-info", "*.safetensors")
     shutil.copytree(repository / "src", tmp_path / "src", ignore=leave_out)
