@@ -12,6 +12,9 @@ from dgpnet.errors import Error
 #: What is added to the diagonal, relative to its mean, before a factorisation is given up.
 JITTERS = (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
+#: Matrices up to this size are factorised by the library, larger ones by halves.
+BLOCK = 256
+
 
 @contextmanager
 def full_precision(device: torch.device) -> Iterator[None]:
@@ -65,6 +68,27 @@ def _cholesky(a: Tensor) -> Tensor:
     )
 
 
+def _whitener(a: Tensor) -> Tensor:
+    """W = L⁻¹ by halves: all but small blocks on the diagonal is matrix products, which batched solvers are not."""
+    size = a.shape[-1]
+    if size <= BLOCK:
+        lower = _cholesky(a)
+        eye = torch.eye(size, dtype=a.dtype, device=a.device)
+        corner: Tensor = torch.linalg.solve_triangular(lower, eye.expand_as(lower), upper=False)
+        return corner
+    half = size // 2
+    first = _whitener(a[..., :half, :half])
+    cross = a[..., half:, :half] @ first.mT
+    return grow(first, cross, _whitener(a[..., half:, half:] - cross @ cross.mT))
+
+
+def grow(whitener: Tensor, cross: Tensor, corner: Tensor) -> Tensor:
+    """The whitener of [[A, Bᵀ], [B, C]] from that of A, cross = B whitenerᵀ, and that of C − cross crossᵀ."""
+    upper = torch.cat([whitener, whitener.new_zeros(*whitener.shape[:-1], corner.shape[-1])], -1)
+    lower = torch.cat([-corner @ (cross @ whitener), corner], -1)
+    return torch.cat([upper, lower], -2)
+
+
 class _InverseCholesky(torch.autograd.Function):
     """W = L⁻¹ where L Lᵀ = A.
 
@@ -74,9 +98,7 @@ class _InverseCholesky(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, a: Tensor) -> Tensor:
-        lower = _cholesky(a)
-        eye = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
-        whitener: Tensor = torch.linalg.solve_triangular(lower, eye.expand_as(lower), upper=False)
+        whitener = _whitener(a)
         ctx.save_for_backward(whitener)
         return whitener
 
@@ -93,5 +115,5 @@ class _InverseCholesky(torch.autograd.Function):
 
 def inverse_cholesky(a: Tensor) -> Tensor:
     """W = L⁻¹: (..., S, S), lower triangular, with WᵀW = A⁻¹, for a symmetric positive definite A: (..., S, S)."""
-    result: Tensor = _InverseCholesky.apply(a)
+    result: Tensor = _InverseCholesky.apply(a)  # type: ignore[no-untyped-call]
     return result

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from dgpnet.errors import Error
 from dgpnet.gp.inducing import nystroem
 from dgpnet.gp.kernels import Kernel
-from dgpnet.gp.linalg import at_least_float32, full_precision, inverse_cholesky, times
+from dgpnet.gp.linalg import at_least_float32, full_precision, grow, inverse_cholesky, times
 from dgpnet.gp.windows import local_gram, radius
 
 #: Numbers that K_qs may hold at once when no gradient is needed (256 MiB of float32): larger queries go in bands.
@@ -184,9 +184,7 @@ class Posterior:
             w = self.whitener
             cross = self.gp.kernel(x, self.x) @ w.mT
             corner = inverse_cholesky(self.gp._noisy(self.gp.kernel(x)) - cross @ cross.mT)
-            upper = torch.cat([w, w.new_zeros(*w.shape[:-1], x.shape[-2])], -1)
-            lower = torch.cat([-corner @ cross @ w, corner], -1)
-            return self._exact(*everything, torch.cat([upper, lower], -2))
+            return self._exact(*everything, grow(w, cross, corner))
 
     def remove(self, start: int, stop: int) -> Posterior:
         """The posterior without the support points start … stop − 1; only the factor below them is computed anew."""
@@ -201,9 +199,7 @@ class Posterior:
             tail = x[..., start:, :]
             cross = self.gp.kernel(tail, x[..., :start, :]) @ head.mT
             corner = inverse_cholesky(self.gp._noisy(self.gp.kernel(tail)) - cross @ cross.mT)
-            upper = torch.cat([head, head.new_zeros(*head.shape[:-1], tail.shape[-2])], -1)
-            lower = torch.cat([-corner @ cross @ head, corner], -1)
-            return self._exact(x, y, torch.cat([upper, lower], -2))
+            return self._exact(x, y, grow(head, cross, corner))
 
     def _exact(self, x: Tensor, y: Tensor, whitener: Tensor) -> Posterior:
         weights = whitener.mT @ (whitener @ y)

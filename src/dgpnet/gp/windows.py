@@ -108,5 +108,5 @@ class _LocalGram(torch.autograd.Function):
 def local_gram(a: Tensor, size: int) -> Tensor:
     """a: (..., H, W, C) -> (..., H, W, size²), the inner products described at the top of this file."""
     radius(size)
-    out: Tensor = _LocalGram.apply(a, size)
+    out: Tensor = _LocalGram.apply(a, size)  # type: ignore[no-untyped-call]
     return out

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from dgpnet.errors import Error
 from dgpnet.gp import Exponential, Kernel, Linear, SquaredExponential
+from dgpnet.gp.linalg import at_least_float32
 from dgpnet.learners import GaussianLearner, Learned, Learner, NoLearner, PriorMask, Prototype, Similarity
 from dgpnet.network.config import Config
 from dgpnet.network.decoder import Decoder
@@ -156,7 +157,8 @@ class DGPNet(nn.Module):
         """For each branch: features (B, K, P, D) and outputs (B, K, P, C, E) of the support, sampled to stride 32."""
         shape = masks.shape[:3]  # B, K, C
         flat = masks.flatten(0, 2)[:, None]
-        encodings = self.mask_encoder(flat) if self.mask_encoder is not None else {}
+        dtype = next(iter(features.values())).dtype
+        encodings = self.mask_encoder(flat.to(dtype)) if self.mask_encoder is not None else {}
         found = {}
         for name, branch in self._branches().items():
             y = encodings[branch.stride] if self._wants_encoding(branch) else F.avg_pool2d(flat, branch.stride)
@@ -170,7 +172,9 @@ class DGPNet(nn.Module):
         """(N, H, W, D) of the photographs whose encoder features are given."""
         x = features[branch.stride]
         if branch.projected:
-            x = self.encoder.project[str(branch.stride)](x)
+            # Distances are taken between projected features: they are not rounded to half precision on the way.
+            with torch.autocast(x.device.type, enabled=False):
+                x = self.encoder.project[str(branch.stride)](at_least_float32(x))
         return x.permute(0, 2, 3, 1)
 
     def restore(self, tensors: Mapping[str, Tensor]) -> Memory:
@@ -231,9 +235,10 @@ class DGPNet(nn.Module):
         scales = {stride: torch.cat(parts, -1).permute(0, 3, 1, 2) for stride, parts in inputs.items()}
         for stride in SHALLOW:
             scales[stride] = features[stride].repeat_interleave(classes, 0) if classes > 1 else features[stride]
-        logits = self.decoder(scales)
+        dtype = features[SHALLOW[0]].dtype
+        logits = self.decoder({stride: x.to(dtype) for stride, x in scales.items()})
         height, width = (side * SHALLOW[0] for side in features[SHALLOW[0]].shape[-2:])
-        return _resize(logits.float(), (height, width)).unflatten(0, (-1, classes))
+        return _resize(at_least_float32(logits), (height, width)).unflatten(0, (-1, classes))
 
     def parameter_counts(self) -> dict[str, int]:
         """Parameters of each block of the paper's layer table."""

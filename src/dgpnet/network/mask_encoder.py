@@ -18,9 +18,9 @@ class MaskEncoder(nn.Module):
         self.relu = relu
         self.conv1 = nn.Conv2d(1, 16, 3, stride=2, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(16)
-        self.layer1 = _Block(16, 32)  # stride 8
-        self.layer2 = _Block(32, 64)  # stride 16
-        self.layer3 = _Block(64, 64) if 32 in levels else None
+        self.layer1 = Block(16, 32)  # stride 8
+        self.layer2 = Block(32, 64)  # stride 16
+        self.layer3 = Block(64, 64) if 32 in levels else None
         self.heads = nn.ModuleDict(
             {
                 str(level): nn.Sequential(nn.Conv2d(64, encodings, 3, padding=1, bias=False), nn.BatchNorm2d(encodings))
@@ -42,7 +42,7 @@ class MaskEncoder(nn.Module):
         return {level: F.relu(y) for level, y in found.items()} if self.relu else found
 
 
-class _Block(nn.Module):
+class Block(nn.Module):
     """A residual block that halves the resolution; its shortcut is a 3×3 convolution."""
 
     def __init__(self, inputs: int, outputs: int) -> None:

@@ -1,0 +1,229 @@
+"""The same network, quicker: for predicting only.
+
+`Predictor` holds a copy of a network with BatchNorm folded into the convolutions, activations fused with them, tensors
+channels-last, everything around the Gaussian process in half precision where that pays, and, on CUDA, whole calls
+captured as graphs. What hardware or library lacks is done the plain way, with the same result.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from dgpnet.network.decoder import Refine
+from dgpnet.network.dgpnet import DGPNet, Memory
+from dgpnet.network.encoders.resnet import BasicBlock, Bottleneck
+from dgpnet.network.mask_encoder import Block
+
+#: Convolution and BatchNorm attributes that follow each other in the blocks of this package.
+PAIRS = (
+    ("conv1", "bn1"),
+    ("conv2", "bn2"),
+    ("conv3", "bn3"),
+    ("conv2", "bn"),
+    ("_conv_stem", "_bn0"),
+    ("_expand_conv", "_bn0"),
+    ("_depthwise_conv", "_bn1"),
+    ("_project_conv", "_bn2"),
+)
+#: Graphs that a predictor keeps; the one unused for longest goes first.
+GRAPHS = 16
+WARM_UP = 3
+
+
+def fold(network: DGPNet) -> DGPNet:
+    """A copy in evaluation mode without BatchNorm: each is folded into the convolution before it."""
+    folded = copy.deepcopy(network).eval().requires_grad_(False)
+    for module in folded.modules():
+        if isinstance(module, nn.Sequential):
+            names = list(module._modules)
+            pairs = list(zip(names, names[1:], strict=False))
+        else:
+            pairs = [pair for pair in PAIRS if all(hasattr(module, name) for name in pair)]
+        for convolution, norm in pairs:
+            before, after = module._modules[convolution], module._modules[norm]
+            if isinstance(before, nn.Conv2d) and isinstance(after, nn.BatchNorm2d):
+                module._modules[convolution] = fuse_conv_bn_eval(before, after)
+                module._modules[norm] = nn.Identity()
+    return folded
+
+
+class FusedConv(nn.Module):
+    """ReLU(convolution(x) [+ z]) in one kernel on CUDA; in as many as it takes elsewhere."""
+
+    def __init__(self, convolution: nn.Conv2d) -> None:
+        super().__init__()
+        bias = convolution.bias if convolution.bias is not None else convolution.weight.new_zeros(convolution.out_channels)
+        self.weight, self.bias = nn.Parameter(convolution.weight, False), nn.Parameter(bias, False)
+        self.stride, self.padding = convolution.stride, convolution.padding
+        self.dilation, self.groups = convolution.dilation, convolution.groups
+
+    def forward(self, x: Tensor, z: Tensor | None = None) -> Tensor:
+        how = (self.stride, self.padding, self.dilation, self.groups)
+        if x.is_cuda and torch.backends.cudnn.is_available():
+            if z is None:
+                return torch.cudnn_convolution_relu(x, self.weight, self.bias, *how)
+            return torch.cudnn_convolution_add_relu(x, self.weight, z, 1.0, self.bias, *how)
+        y = F.conv2d(x, self.weight, self.bias, *how)  # type: ignore[arg-type]
+        return F.relu_(y if z is None else y.add_(z))
+
+
+class _FusedResidual(nn.Module):
+    """Convolutions with a ReLU behind each, the shortcut added before the last."""
+
+    def __init__(self, convolutions: list[nn.Conv2d], shortcut: nn.Module | None) -> None:
+        super().__init__()
+        self.convolutions = nn.ModuleList(FusedConv(c) for c in convolutions)
+        self.shortcut = shortcut
+
+    def forward(self, x: Tensor) -> Tensor:
+        z = x if self.shortcut is None else self.shortcut(x)
+        for convolution in self.convolutions[:-1]:
+            x = convolution(x)
+        result: Tensor = self.convolutions[-1](x, z)
+        return result
+
+
+class _FusedRefine(nn.Module):
+    def __init__(self, block: Refine) -> None:
+        super().__init__()
+        self.conv1, self.conv2, self.conv3 = block.conv1, FusedConv(block.conv2), FusedConv(block.conv3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.conv1(x)
+        result: Tensor = self.conv3(self.conv2(x), x)
+        return result
+
+
+def _without_norm(shortcut: nn.Sequential | None) -> nn.Module | None:
+    return None if shortcut is None else shortcut[0]
+
+
+FUSED: dict[type[nn.Module], Callable[[Any], nn.Module]] = {
+    Bottleneck: lambda b: _FusedResidual([b.conv1, b.conv2, b.conv3], _without_norm(b.downsample)),
+    BasicBlock: lambda b: _FusedResidual([b.conv1, b.conv2], _without_norm(b.downsample)),
+    Block: lambda b: _FusedResidual([b.conv1, b.conv2], b.shortcut),
+    Refine: _FusedRefine,
+}
+
+
+def fuse(folded: DGPNet) -> DGPNet:
+    """Replace the residual blocks of a folded network by ones whose activations are part of the convolutions."""
+    for module in list(folded.modules()):
+        for name, child in module.named_children():
+            if type(child) in FUSED:
+                setattr(module, name, FUSED[type(child)](child))
+    return folded
+
+
+def half_pays(device: torch.device) -> bool:
+    """Whether convolutions in bfloat16 are quicker there: always on CUDA, on a CPU by trying."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    if device.type != "cpu" or not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        return False
+    x, weight = torch.randn(1, 64, 48, 48), torch.randn(64, 64, 3, 3)
+    return _seconds(x.bfloat16(), weight.bfloat16()) < 0.9 * _seconds(x, weight)
+
+
+def _seconds(x: Tensor, weight: Tensor) -> float:
+    x, weight = (t.to(memory_format=torch.channels_last) for t in (x, weight))
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        F.conv2d(x, weight, padding=1)
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+class Graph:
+    """A function of tensors with fixed shapes, captured once and replayed."""
+
+    def __init__(self, function: Callable[..., tuple[Tensor, ...]], inputs: tuple[Tensor, ...]) -> None:
+        self.inputs = tuple(t.clone() for t in inputs)
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(WARM_UP):
+                function(*self.inputs)
+        torch.cuda.current_stream().wait_stream(side)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.outputs = function(*self.inputs)
+
+    def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        for buffer, value in zip(self.inputs, inputs, strict=True):
+            buffer.copy_(value, non_blocking=True)
+        self.graph.replay()
+        return tuple(t.clone() for t in self.outputs)  # the next replay writes over them
+
+
+class Predictor:
+    """A network made ready for predicting: `learn`, `extend`, `predict` and `answer` as `DGPNet` has them.
+
+    dtype: of everything around the Gaussian process; None chooses bfloat16 where it pays, else float32.
+    graphs: capture calls as CUDA graphs, one for each shape; ignored elsewhere.
+    """
+
+    def __init__(self, network: DGPNet, *, dtype: torch.dtype | None = None, graphs: bool = True) -> None:
+        device = next(network.parameters()).device
+        self.config = network.config
+        self.device = device
+        self.dtype = dtype or (torch.bfloat16 if half_pays(device) else torch.float32)
+        self.network = fuse(fold(network)).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        for part in (self.network.encoder.body, self.network.mask_encoder, self.network.decoder):
+            if part is not None:
+                part.to(self.dtype)
+        self._graphs: OrderedDict[Any, tuple[Graph, Any]] | None = OrderedDict() if graphs and device.type == "cuda" else None
+
+    @torch.no_grad()
+    def learn(self, photos: Tensor, masks: Tensor, *, budget: int | None = None) -> Memory:
+        return self.network.learn(self._ready(photos), masks, budget=budget)
+
+    @torch.no_grad()
+    def extend(self, memory: Memory, photos: Tensor, masks: Tensor) -> Memory:
+        return self.network.extend(memory, self._ready(photos), masks)
+
+    def predict(self, memory: Memory, photos: Tensor) -> Tensor:
+        return self.answer(memory, photos)[0]
+
+    @torch.no_grad()
+    def answer(self, memory: Memory, photos: Tensor) -> tuple[Tensor, Tensor]:
+        logits, novelty = self._call((id(memory), photos.shape), memory, lambda p: self.network.answer(memory, self._ready(p)), photos)
+        return logits, novelty
+
+    @torch.no_grad()
+    def episode(self, support_photos: Tensor, support_masks: Tensor, query: Tensor) -> Tensor:
+        """`DGPNet.forward`: learn and predict in one go."""
+        (logits,) = self._call(
+            ("episode", support_photos.shape),
+            None,
+            lambda s, m, q: (self.network(self._ready(s), m, self._ready(q)),),
+            support_photos,
+            support_masks,
+            query,
+        )
+        return logits
+
+    def _ready(self, photos: Tensor) -> Tensor:
+        flat = photos.flatten(0, -4) if photos.dim() > 4 else photos
+        return flat.to(self.dtype, memory_format=torch.channels_last).view(photos.shape)
+
+    def _call(self, key: Any, keep: Any, function: Callable[..., tuple[Tensor, ...]], *inputs: Tensor) -> tuple[Tensor, ...]:
+        """The function's result, through a graph where there is one; `keep` lives as long as the graph does."""
+        if self._graphs is None:
+            return function(*inputs)
+        if key not in self._graphs:
+            self._graphs[key] = Graph(function, inputs), keep
+            if len(self._graphs) > GRAPHS:
+                self._graphs.popitem(last=False)
+        self._graphs.move_to_end(key)
+        return self._graphs[key][0](*inputs)
