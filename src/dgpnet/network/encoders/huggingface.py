@@ -9,7 +9,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Self
 
 import torch
@@ -59,7 +58,7 @@ class HuggingFace(Body):
         else:
             self.backbone = AutoBackbone.from_config(configuration)
         plain = json.loads(configuration.to_json_string(use_diff=False))
-        self.options = MappingProxyType({"config": plain, "mean": list(mean), "std": list(std)})
+        self.options = {"config": plain, "mean": list(mean), "std": list(std)}
         scale = torch.tensor(STD) / torch.tensor(std)
         offset = (torch.tensor(MEAN) - torch.tensor(mean)) / torch.tensor(std)
         self.register_buffer("scale", scale[:, None, None], persistent=False)

