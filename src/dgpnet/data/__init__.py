@@ -12,6 +12,7 @@ from typing import Any
 
 from dgpnet.data.augment import PAPER, STRONG, Augmentation, normalise, render
 from dgpnet.data.cache import Cache, cached, default_folder, verify
+from dgpnet.data.coco import coco
 from dgpnet.data.composites import composites
 from dgpnet.data.dataset import Dataset, Files, Mixture, label_of, narrow
 from dgpnet.data.episodes import (
@@ -28,6 +29,7 @@ from dgpnet.data.episodes import (
     training_episode,
 )
 from dgpnet.data.folder import folder
+from dgpnet.data.fss1000 import fss1000
 from dgpnet.data.parallel import Progress
 from dgpnet.data.pascal import coco2pascal, pascal
 from dgpnet.data.synthetic import synthetic
@@ -65,7 +67,9 @@ __all__ = [
 
 DATASETS: dict[str, Callable[..., Dataset]] = {
     "pascal": pascal,
+    "coco": coco,
     "coco2pascal": coco2pascal,
+    "fss1000": fss1000,
     "folder": folder,
     "synthetic": synthetic,
     "composites": composites,

@@ -2,8 +2,8 @@
 
 A cache is a folder that explains itself and needs neither the photographs it came from nor what read them:
     photos.npy    (N, 3, s, s) uint8      masks.npy   (N, s, s) uint8 labels
-    tables.npz    sizes, objects and where each original mask lies in originals.bin
-    originals.bin the label masks at their own size, one zlib stream each
+    objects.npz   which classes each photograph shows and some of their pixels
+    originals.*   the label masks at their own size (a MaskStore)
     cache.json    name, classes, pairs, names of the photographs; written last
 """
 
@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import sys
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ import torch
 from numpy.typing import NDArray
 
 from dgpnet.data.dataset import ANCHORS, FRAME, Dataset, Mixture, Pair
+from dgpnet.data.masks import MaskStore, pack
 from dgpnet.data.parallel import Progress, parallel_map
 from dgpnet.errors import Error
 from dgpnet.files import atomic, require_space
@@ -48,8 +48,8 @@ class Cache(Dataset):
         # Copy on write: nothing goes back to the file, and torch takes the array without a warning.
         self.photos = np.load(folder / "photos.npy", mmap_mode="c")
         self.masks = np.load(folder / "masks.npy", mmap_mode="c")
-        with np.load(folder / "tables.npz") as tables:
-            self.sizes, self.offsets = tables["sizes"], tables["offsets"]
+        self.originals = MaskStore(folder / "originals")
+        with np.load(folder / "objects.npz") as tables:
             self.objects, self.points = tables["objects"], tables["points"]
 
     @classmethod
@@ -71,11 +71,7 @@ class Cache(Dataset):
         return np.ascontiguousarray(self.photos[i].transpose(1, 2, 0))
 
     def mask(self, i: int) -> NDArray[np.uint8]:
-        start, stop = int(self.offsets[i]), int(self.offsets[i + 1])
-        with open(self.folder / "originals.bin", "rb") as file:
-            file.seek(start)
-            data = zlib.decompress(file.read(stop - start))
-        return np.frombuffer(data, np.uint8).reshape(self.size(i)).copy()
+        return self.originals[i]
 
     def small_mask(self, i: int) -> NDArray[np.uint8]:
         """Labels (s, s) uint8 of the resized photograph."""
@@ -85,7 +81,8 @@ class Cache(Dataset):
         return self.names[i]
 
     def size(self, i: int) -> tuple[int, int]:
-        return int(self.sizes[i, 0]), int(self.sizes[i, 1])
+        height, width = self.originals.sizes[i].tolist()
+        return height, width
 
     def fingerprint(self) -> str:
         return self._fingerprint
@@ -220,7 +217,7 @@ class _Fill:
             photos[i] = resize_photo(photo, (self.side, self.side)).transpose(2, 0, 1)
             masks[i] = small
             sizes.append(mask.shape)
-            streams.append(zlib.compress(mask.tobytes(), 1))
+            streams.append(pack(mask))
             for label in (np.flatnonzero(np.bincount(small.ravel(), minlength=256)[1:IGNORE]) + 1).tolist():
                 objects.append(i * FRAME + label)
                 points.append(_points(small == label))
@@ -290,16 +287,15 @@ def _build(dataset: Dataset, side: int, place: Path, workers: int | None, progre
 def _finish(dataset: Dataset, side: int, partial: Path, parts: int) -> None:
     """Join the chunks' tables and write what the cache is."""
     tables: dict[str, list[NDArray[Any]]] = {name: [] for name in ("sizes", "lengths", "objects", "points")}
-    with atomic(partial / "originals.bin") as temporary, open(temporary, "wb") as file:
-        for n in range(parts):
-            with np.load(_part(partial, n)) as part:
-                file.write(part["streams"].tobytes())
-                for name, arrays in tables.items():
-                    arrays.append(part[name])
+    for n in range(parts):
+        with np.load(_part(partial, n)) as part:
+            for name, arrays in tables.items():
+                arrays.append(part[name])
     joined = {name: np.concatenate(arrays) for name, arrays in tables.items()}
-    offsets = np.concatenate([[0], np.cumsum(joined.pop("lengths"))])
-    with atomic(partial / "tables.npz") as temporary:
-        np.savez(temporary, allow_pickle=False, offsets=offsets, **joined)
+    streams = (np.load(_part(partial, n))["streams"].tobytes() for n in range(parts))
+    MaskStore.write(partial / "originals", joined["sizes"], joined["lengths"], streams)
+    with atomic(partial / "objects.npz") as temporary:
+        np.savez(temporary, objects=joined["objects"], points=joined["points"])
     about = {
         "format": FORMAT,
         "name": dataset.name,

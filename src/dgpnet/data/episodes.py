@@ -236,7 +236,7 @@ def episodes_from_file(path: Path, dataset: Dataset) -> list[Episode]:
     if wrong:
         raise Error(
             f"{path} names photographs that {dataset.name} does not have with that class: "
-            f"{', '.join(sorted(set(wrong))[:20])}."
+            f"{', '.join(sorted(set(wrong))[:20])}; if their objects are small, build it with min_pixels=1."
         )
     return [Episode(number[query], tuple(number[s] for s in supports), c) for c, query, supports in entries]
 

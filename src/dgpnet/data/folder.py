@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dgpnet.data.cache import raise_broken
-from dgpnet.data.dataset import FRAME, LABELS, Dataset, Files, check_fold, in_fold
+from dgpnet.data.coco import read_coco
+from dgpnet.data.dataset import FRAME, LABELS, Dataset, Files, Pair, check_fold, in_fold
 from dgpnet.data.scan import count_pixels, pairs_of, unknown_labels
 from dgpnet.errors import Error
 
@@ -35,6 +36,8 @@ def folder(
     """
     root = Path(root)
     check_fold("folder", fold, split, folds)
+    if found := _coco_file(root):
+        return _from_coco(*found, fold, split, folds, min_pixels, cache, workers)
     if (root / "images").is_dir() and (root / "masks").is_dir():
         sets = {"": root}
     else:
@@ -78,13 +81,47 @@ def folder(
             counts, [c for c in chosen if c // FRAME == number], min_pixels, np.flatnonzero(sets_of == number)
         )
     ]
+    return _with_shown(dataset, chosen, pairs, min_pixels)
+
+
+def _coco_file(root: Path) -> tuple[Path, Path] | None:
+    """The COCO file that root is or holds, and its folder of photographs."""
+    inside = (
+        [root]
+        if root.suffix.lower() == ".json"
+        else [root / "annotations.json", root / "annotations" / "instances.json"]
+    )
+    file = next((path for path in inside if path.is_file()), None)
+    if file is None:
+        return None
+    homes = [home / "images" for home in (file.parent, file.parent.parent)]
+    return file, next((home for home in homes if home.is_dir()), file.parent)
+
+
+def _from_coco(
+    file: Path,
+    images: Path,
+    fold: int | None,
+    split: str,
+    folds: int,
+    min_pixels: int,
+    cache: str | Path | None,
+    workers: int | None,
+) -> Dataset:
+    dataset = read_coco(file.stem, file, images, cache=cache, workers=workers)
+    chosen = {c: text for n, (c, text) in enumerate(sorted(dataset.classes.items())) if in_fold(n, fold, split, folds)}
+    return _with_shown(dataset, chosen, pairs_of(count_pixels(dataset, cache, workers), chosen, min_pixels), min_pixels)
+
+
+def _with_shown(dataset: Dataset, chosen: dict[int, str], pairs: list[Pair], min_pixels: int) -> Dataset:
+    """The dataset with those of the chosen classes that have pairs, and a note for each that has none."""
     shown = {c for _, c in pairs}
-    dataset.notes += [
-        f"{root.name}: {text} drops out, no mask has {min_pixels} pixels of it"
+    notes = [
+        f"{dataset.name}: {text} drops out, no mask has {min_pixels} pixels of it"
         for c, text in chosen.items()
         if c not in shown
     ]
-    return dataset.with_pairs({c: text for c, text in chosen.items() if c in shown}, pairs)
+    return dataset.with_pairs({c: text for c, text in chosen.items() if c in shown}, pairs, notes)
 
 
 def read_classes(path: Path) -> dict[int, str]:

@@ -1,0 +1,298 @@
+"""MS-COCO: instances to class masks, the four folds of COCO-20i, and the field's pickled lists.
+
+Layouts: annotations/instances_{train,val}2014.json with train2014/ and val2014/; or annotations/instances.json (or
+annotations.json) with images/, whose photographs serve both splits.
+"""
+
+import hashlib
+import json
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dgpnet.data.cache import default_folder, raise_broken
+from dgpnet.data.dataset import LABELS, Dataset, Pair, check_fold, class_id_of, files_fingerprint, in_fold
+from dgpnet.data.masks import MaskStore, pack
+from dgpnet.data.parallel import parallel_map
+from dgpnet.data.scan import MIN_PIXELS, count_pixels, pairs_of
+from dgpnet.errors import Error
+from dgpnet.files import inside
+from dgpnet.images import IGNORE, photo_size, read_photo
+
+FOLDS = 4
+CHUNK = 64
+# Of the ids 1..90, COCO's 80 categories leave these out.
+IDS = tuple(i for i in range(1, 91) if i not in (12, 26, 29, 30, 45, 66, 68, 69, 71, 83))
+VARIANTS = ("full", "first-polygon")
+
+
+class Coco(Dataset):
+    """Photographs under `root` and their class masks in a store; rows: the store's number of each photograph."""
+
+    def __init__(
+        self,
+        name: str,
+        root: Path,
+        files: Sequence[str],
+        rows: Sequence[int],
+        store: MaskStore,
+        classes: dict[int, str],
+    ) -> None:
+        super().__init__(name, classes, [])
+        self.root, self.files, self.rows, self.store = root, list(files), list(rows), store
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def photo(self, i: int) -> NDArray[np.uint8]:
+        return read_photo(inside(self.root, self.files[i]))
+
+    def mask(self, i: int) -> NDArray[np.uint8]:
+        photo = inside(self.root, self.files[i])
+        mask = self.store[self.rows[i]]
+        if (size := photo_size(photo)) != mask.shape:
+            given, said = f"{size[1]} × {size[0]}", f"{mask.shape[1]} × {mask.shape[0]}"
+            raise Error(
+                f"{photo} is {given} pixels (width × height) and its annotation says {said}; give the photograph."
+            )
+        return mask
+
+    def path(self, i: int) -> str:
+        return self.files[i]
+
+    def size(self, i: int) -> tuple[int, int]:
+        height, width = self.store.sizes[self.rows[i]].tolist()
+        return height, width
+
+    def fingerprint(self) -> str:
+        if "fingerprint" not in self._memo:
+            self._memo["fingerprint"] = files_fingerprint(self.root, self.files, self.store.path.name)
+        return self._memo["fingerprint"]
+
+    def only(self, photos: Sequence[int]) -> "Coco":
+        """The dataset with only these photographs, without pairs."""
+        files, rows = [self.files[i] for i in photos], [self.rows[i] for i in photos]
+        return Coco(self.name, self.root, files, rows, self.store, self.classes)
+
+
+def coco(
+    root: str | Path,
+    *,
+    fold: int | None = None,
+    split: str = "train",
+    variant: str = "full",
+    lists: str | Path | None = None,
+    min_pixels: int = MIN_PIXELS,
+    cache: str | Path | None = None,
+    workers: int | None = None,
+) -> Dataset:
+    """COCO-20i: fold i tests classes i, i+4, ..., i+76 in COCO's order and trains the others; no fold is all classes.
+
+    Class ids are COCO's category ids. variant: "full" masks, or "first-polygon", only the first polygon of each object.
+    lists: folder with the field's {train,val}/fold*.pkl; without, pairs have at least `min_pixels` pixels.
+    """
+    check_fold("coco", fold, split, FOLDS)
+    file, images = _layout(Path(root), split)
+    everything = read_coco("coco", file, images, variant=variant, cache=cache, workers=workers)
+    order = {c: IDS.index(c) for c in everything.classes} if set(everything.classes) <= set(IDS) else None
+    places = order or {c: n for n, c in enumerate(sorted(everything.classes))}
+    if lists is not None:
+        pairs = _listed_pairs(everything, places, Path(lists), fold, split)
+    else:
+        pairs = pairs_of(count_pixels(everything, cache, workers), everything.classes, min_pixels)
+    # Only photographs of any class's pairs are kept, whatever the fold, so that the folds share one cache.
+    kept = sorted({photo for photo, _ in pairs})
+    number = {photo: n for n, photo in enumerate(kept)}
+    classes = {c: name for c, name in everything.classes.items() if in_fold(places[c], fold, split, FOLDS)}
+    return everything.only(kept).with_pairs(classes, [(number[p], c) for p, c in pairs if c in classes])
+
+
+def read_coco(
+    name: str,
+    file: Path,
+    images: Path,
+    *,
+    variant: str = "full",
+    cache: str | Path | None = None,
+    workers: int | None = None,
+) -> Coco:
+    """A COCO file as a dataset without pairs. The class masks are made once, with pycocotools, and kept below `cache`;
+    with them there, neither pycocotools nor the objects of the file are needed again."""
+    if variant not in VARIANTS:
+        raise Error(f"the masks of COCO are {' or '.join(VARIANTS)}, not {variant!r}.")
+    try:
+        text = file.read_bytes()
+        data = json.loads(text)
+        photos = [(int(e["id"]), str(e["file_name"]), int(e["height"]), int(e["width"])) for e in data["images"]]
+        names = {int(e["id"]): str(e["name"]) for e in data["categories"]}
+        objects = data["annotations"]
+        by_photo: dict[int, list[dict[str, Any]]] = {number: [] for number, *_ in photos}
+        for entry in objects:
+            by_photo[int(entry["image_id"])].append(entry)
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        raise Error(f"{file} is no COCO file with images, annotations and categories ({problem!r}).") from problem
+    if len(names) > LABELS:
+        raise Error(f"{file} has {len(names)} categories; at most {LABELS} fit into one set of masks; split it.")
+    # COCO's own ids fit into a byte and stay as they are; others are numbered on.
+    small = all(1 <= c <= LABELS for c in names)
+    ids = {c: c if small else class_id_of(n) for n, c in enumerate(sorted(names))}
+    home = Path(cache) if cache is not None else default_folder()
+    prefix = home / f"{name}-{hashlib.sha256(text).hexdigest()[:16]}-{variant}"
+    if not MaskStore.exists(prefix):
+        jobs = [(height, width, by_photo[number]) for number, _, height, width in photos]
+        _fill(prefix, jobs, _Rasterise(ids, variant), [file_name for _, file_name, *_ in photos], workers)
+    classes = {ids[c]: text for c, text in sorted(names.items())}
+    return Coco(
+        name, images, [file_name for _, file_name, *_ in photos], range(len(photos)), MaskStore(prefix), classes
+    )
+
+
+def class_mask(
+    height: int, width: int, objects: Sequence[dict[str, Any]], ids: dict[int, int], variant: str
+) -> NDArray[np.uint8]:
+    """Labels (height, width) of COCO objects: crowds as ignore, then objects from large to small, later ones on top.
+
+    ids: category id -> label. variant: "first-polygon" leaves out all but the first polygon of an object.
+    """
+    from pycocotools import mask as rle
+
+    result = np.zeros((height, width), np.uint8)
+    layers: list[tuple[float, int, NDArray[np.bool_]]] = []
+    for entry in objects:
+        shape = entry["segmentation"]
+        if isinstance(shape, list):
+            polygons = [p for p in shape if len(p) >= 6][: 1 if variant == "first-polygon" else None]
+            if not polygons:
+                continue
+            coded = rle.merge(rle.frPyObjects(polygons, height, width))
+        else:
+            coded = rle.frPyObjects(shape, height, width) if isinstance(shape["counts"], list) else shape
+        found = rle.decode(coded).astype(bool)
+        if entry.get("iscrowd"):
+            result[found] = IGNORE
+        else:
+            layers.append((float(entry.get("area", found.sum())), ids[int(entry["category_id"])], found))
+    for _, label, found in sorted(layers, key=lambda layer: -layer[0]):
+        result[found] = label
+    return result
+
+
+def plain_pickle(path: Path) -> Any:
+    """What a pickle holds, if that is numbers, strings and plain containers only; anything else is refused unread."""
+
+    class Plain(pickle.Unpickler):
+        def find_class(self, module: str, name: str) -> Any:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+
+    try:
+        with open(path, "rb") as file:
+            return Plain(file).load()
+    except Exception as problem:
+        raise Error(f"{path} is no pickle of plain lists and is not read ({problem}); give another list.") from problem
+
+
+@dataclass(frozen=True)
+class _Rasterise:
+    """Class masks of some photographs, packed, or what is wrong with them."""
+
+    ids: dict[int, int]
+    variant: str
+
+    def __call__(self, jobs: Sequence[tuple[int, int, list[dict[str, Any]]]]) -> list[bytes | str]:
+        return [self._one(*job) for job in jobs]
+
+    def _one(self, height: int, width: int, objects: list[dict[str, Any]]) -> bytes | str:
+        try:
+            return pack(class_mask(height, width, objects, self.ids, self.variant))
+        except ImportError as problem:
+            raise Error(
+                "reading COCO annotations needs pycocotools (`pip install pycocotools`), or the masks made on another "
+                "machine: carry the files coco-*.bin and coco-*.npz of its cache folder over."
+            ) from problem
+        except Exception as problem:
+            return f"has an object that cannot be rasterised ({problem})"
+
+
+def _fill(
+    prefix: Path,
+    jobs: list[tuple[int, int, list[dict[str, Any]]]],
+    rasterise: Callable[[Any], list[bytes | str]],
+    names: list[str],
+    workers: int | None,
+) -> None:
+    chunks = [jobs[first : first + CHUNK] for first in range(0, len(jobs), CHUNK)]
+    masks: list[bytes] = [b""] * len(jobs)
+    broken: list[tuple[int, str]] = []
+    if len(jobs):
+        rasterise(jobs[:1])  # without pycocotools, say so here and not out of a process
+    for n, found in parallel_map(rasterise, chunks, workers):
+        for i, mask in enumerate(found, n * CHUNK):
+            if isinstance(mask, str):
+                broken.append((i, f"{names[i]} {mask}"))
+            else:
+                masks[i] = mask
+    raise_broken(prefix.name, broken)
+    try:
+        prefix.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise Error(
+            f"the cache folder {prefix.parent} cannot be written ({problem.strerror}); choose another."
+        ) from problem
+    sizes = np.array([job[:2] for job in jobs], np.int32).reshape(-1, 2)
+    MaskStore.write(prefix, sizes, np.array([len(m) for m in masks], np.int64), masks)
+
+
+def _layout(root: Path, split: str) -> tuple[Path, Path]:
+    """The annotation file and the folder of photographs."""
+    part = "train2014" if split == "train" else "val2014"
+    for base in (root, root / "coco"):
+        choices = [
+            (base / "annotations" / f"instances_{part}.json", base / part),
+            (base / "annotations" / f"instances_{part}.json", base / "images" / part),
+            (base / "annotations" / "instances.json", base / "images"),
+            (base / "annotations.json", base / "images"),
+        ]
+        for file, images in choices:
+            if file.is_file() and images.is_dir():
+                return file, images
+    raise Error(
+        f"{root} has no annotations/instances_{part}.json with {part}/, nor annotations/instances.json with images/."
+    )
+
+
+def _listed_pairs(dataset: Coco, places: dict[int, int], lists: Path, fold: int | None, split: str) -> list[Pair]:
+    """Pairs out of the field's pickles: {class 0..79: [photographs]} or [(photograph, class)]."""
+    parts = ("train", "trn") if split == "train" else ("val", "test")
+    folders = [lists / part for part in parts if (lists / part).is_dir()]
+    paths = [f / f"fold{i}.pkl" for f in folders[:1] for i in (range(FOLDS) if fold is None else [fold])]
+    if not paths or not all(path.is_file() for path in paths):
+        raise Error(
+            f"{lists} has no {parts[0]}/fold0.pkl to fold{FOLDS - 1}.pkl; give the folder of the pickled lists."
+        )
+    class_at = {place: c for c, place in places.items()}
+    number = {Path(name).stem: i for i, name in enumerate(dataset.files)}
+    pairs: dict[Pair, None] = {}
+    unknown: set[str] = set()
+    for path in paths:
+        data = plain_pickle(path)
+        try:
+            entries = (
+                [(n, c) for c, ns in data.items() for n in ns] if isinstance(data, dict) else [(n, c) for n, c in data]
+            )
+            listed = [(str(n[0] if isinstance(n, (list, tuple)) else n), int(c)) for n, c in entries]
+        except (TypeError, ValueError) as problem:
+            raise Error(f"{path} is no list of photographs by class ({problem}).") from problem
+        for name, place in listed:
+            stem = Path(name).stem
+            if stem not in number or place not in class_at:
+                unknown.add(f"{name} with class {place}")
+            else:
+                pairs[number[stem], class_at[place]] = None
+    if unknown:
+        raise Error(f"{lists} lists what is not in the annotations: {', '.join(sorted(unknown)[:20])}.")
+    return list(pairs)
