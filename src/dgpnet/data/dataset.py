@@ -81,7 +81,8 @@ class Dataset:
 
     def size(self, i: int) -> tuple[int, int]:
         """(H, W) of photograph i."""
-        return self.mask(i).shape[0], self.mask(i).shape[1]
+        height, width = self.mask(i).shape
+        return height, width
 
     def fingerprint(self) -> str:
         """Hex digest of what the photographs and masks are; the same for all folds that share them."""
@@ -229,6 +230,42 @@ def files_fingerprint(root: Path, names: Sequence[str], *more: str) -> str:
             entry = f"{name}\0missing\n"
         digest.update(entry.encode())
     return digest.hexdigest()
+
+
+class Rendered(Dataset):
+    """Square photographs made on the fly, each a pure function of its number."""
+
+    def __init__(self, name: str, classes: dict[int, str], pairs: Sequence[Pair], photographs: int, side: int) -> None:
+        super().__init__(name, classes, pairs)
+        self.photographs = photographs
+        self.side: int = side
+
+    def render(self, i: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Photograph (side, side, 3) and labels (side, side)."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return self.photographs
+
+    def photo(self, i: int) -> NDArray[np.uint8]:
+        return self._last(i)[0]
+
+    def mask(self, i: int) -> NDArray[np.uint8]:
+        return self._last(i)[1]
+
+    def path(self, i: int) -> str:
+        return f"{self.name}-{i}"
+
+    def size(self, i: int) -> tuple[int, int]:
+        return self.side, self.side
+
+    def _last(self, i: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        # Photograph and mask are asked for one after the other: the last rendered ones are kept.
+        number, rendered = self._memo.get("last", (None, None))
+        if number != i:
+            rendered = self.render(i)
+            self._memo["last"] = (i, rendered)
+        return rendered
 
 
 class Mixture(Dataset):

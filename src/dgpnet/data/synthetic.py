@@ -12,24 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dgpnet.data import draws
-from dgpnet.data.dataset import Dataset, Pair, check_fold, class_id_of, in_fold, label_of
+from dgpnet.data.dataset import Dataset, Rendered, check_fold, class_id_of, in_fold, label_of
 from dgpnet.errors import Error
 
 CELLS = 4  # places for objects, 2 × 2
 Array = NDArray[np.float64]
 
 
-class Synthetic(Dataset):
-    """Photographs 0..photographs-1 as a pure function of (seed, number). numbers: the classes that occur."""
+class Synthetic(Rendered):
+    """numbers: the classes that occur, `objects` of them in each photograph."""
 
     def __init__(self, numbers: list[int], photographs: int, side: int, objects: int, seed: int) -> None:
         if len(numbers) < objects or not 1 <= objects <= CELLS:
             raise Error(f"a synthetic photograph shows 1 to {CELLS} of the classes; given {objects} of {len(numbers)}.")
-        self.numbers, self.photographs, self.objects, self.seed = numbers, photographs, objects, seed
+        self.numbers, self.objects, self.seed = numbers, objects, seed
         names = {class_id_of(n): f"shape-{n}" for n in numbers}
-        super().__init__("synthetic", names, [])
-        self.side: int = side
-        self.pairs: list[Pair] = [(i, class_id_of(n)) for i in range(photographs) for n in self.shown(i)]
+        pairs = [(i, class_id_of(n)) for i in range(photographs) for n in self.shown(i)]
+        super().__init__("synthetic", names, pairs, photographs, side)
 
     def shown(self, i: int) -> list[int]:
         """The classes in photograph i; every class has its turn. Their labels differ."""
@@ -41,26 +40,11 @@ class Synthetic(Dataset):
                 break
         return list(chosen.values())
 
-    def __len__(self) -> int:
-        return self.photographs
-
-    def photo(self, i: int) -> NDArray[np.uint8]:
-        return self._render(i)[0]
-
-    def mask(self, i: int) -> NDArray[np.uint8]:
-        return self._render(i)[1]
-
-    def path(self, i: int) -> str:
-        return f"synthetic-{self.seed}-{i}"
-
-    def size(self, i: int) -> tuple[int, int]:
-        return self.side, self.side
-
     def fingerprint(self) -> str:
         text = repr((self.numbers, self.photographs, self.side, self.objects, self.seed, "1"))
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def _render(self, i: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    def render(self, i: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         u = draws.uniform(self.seed, draws.SYNTHETIC, [2 * i + 1], 16 + 8 * CELLS)[0]
         line = (np.arange(self.side) + 0.5) / self.side
         y, x = np.meshgrid(line, line, indexing="ij")
