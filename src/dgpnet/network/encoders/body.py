@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Self
 
+import torch
 from torch import Tensor, nn
 
 
@@ -20,6 +21,18 @@ class FrozenStatistics(nn.BatchNorm2d):
     def train(self, mode: bool = True) -> Self:
         """Stay in evaluation mode whatever is asked: training mode would update the statistics."""
         return super().train(False)
+
+
+def convolve(x: Tensor, convolution: nn.Conv2d, norm: nn.Module) -> Tensor:
+    """norm(convolution(x)). Frozen statistics make the norm part of the weights: the pass over the activations, and the
+    dearer one back, are saved."""
+    if not isinstance(norm, FrozenStatistics):
+        result: Tensor = norm(convolution(x))
+        return result
+    assert norm.running_var is not None and norm.running_mean is not None
+    scale = norm.weight * torch.rsqrt(norm.running_var + norm.eps)
+    weight = convolution.weight * scale[:, None, None, None]
+    return convolution._conv_forward(x, weight, norm.bias - norm.running_mean * scale)
 
 
 class Body(nn.Module):

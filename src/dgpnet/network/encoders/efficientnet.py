@@ -3,7 +3,7 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dgpnet.network.encoders.body import Body, FrozenStatistics
+from dgpnet.network.encoders.body import Body, FrozenStatistics, convolve
 
 # TensorFlow's epsilon, which the weights were trained with.
 EPSILON = 1e-3
@@ -28,16 +28,16 @@ class SameConv2d(nn.Conv2d):
         padding = kernel // 2 if stride == 1 else 0
         super().__init__(channels_in, channels_out, kernel, stride, padding, groups=groups, bias=False)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def _conv_forward(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """x: (B, C, H, W) -> (B, C', ceil(H / stride), ceil(W / stride))."""
         if self.stride == (1, 1):
-            return super().forward(x)
+            return super()._conv_forward(x, weight, bias)
         # F.pad counts from the last dimension: left, right, top, bottom.
         padding: list[int] = []
         for size in (x.shape[-1], x.shape[-2]):
             total = max(self.kernel_size[0] - 1 - (size - 1) % self.stride[0], 0)
             padding += [total // 2, total - total // 2]
-        return super().forward(F.pad(x, padding))
+        return super()._conv_forward(F.pad(x, padding), weight, bias)
 
 
 class InvertedResidual(nn.Module):
@@ -58,9 +58,9 @@ class InvertedResidual(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x: (B, C, H, W) -> (B, C', ceil(H / stride), ceil(W / stride))."""
-        y = F.relu6(self._bn0(self._expand_conv(x))) if self.expands else x
-        y = F.relu6(self._bn1(self._depthwise_conv(y)))
-        y = self._bn2(self._project_conv(y))
+        y = F.relu6(convolve(x, self._expand_conv, self._bn0)) if self.expands else x
+        y = F.relu6(convolve(y, self._depthwise_conv, self._bn1))
+        y = convolve(y, self._project_conv, self._bn2)
         return x + y if self.shortcut else y
 
 
@@ -94,7 +94,7 @@ class EfficientNetLite0(Body):
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: (B, 3, H, W) -> the last block's output of each stride, finest first."""
-        x = F.relu6(self._bn0(self._conv_stem(x)))
+        x = F.relu6(convolve(x, self._conv_stem, self._bn0))
         features = []
         for i, block in enumerate(self._blocks):
             x = block(x)

@@ -69,7 +69,7 @@ class HuggingFace(Body):
     def _follow(self, plan: "_Plan") -> None:
         self._plan, self.channels = plan, plan.channels
         for key, parameter in self.backbone.named_parameters():
-            if key in plan.unused:
+            if key not in plan.used:
                 parameter.requires_grad_(False)
 
     def keep(self, deepest: int) -> None:
@@ -111,8 +111,8 @@ class _Plan:
     """How a backbone's stages become features.
 
     kind: the backbone's class; stages: names of the stages to ask for; maps: for each stride the index of its stage
-    among them; channels: for each stride; patch: the multiple that the input's sides must be; unused: names of
-    parameters that no feature depends on.
+    among them; channels: for each stride; patch: the multiple that the input's sides must be; used: names of
+    the parameters that features depend on.
     """
 
     kind: type[nn.Module]
@@ -120,7 +120,7 @@ class _Plan:
     maps: tuple[int, ...]
     channels: tuple[int, ...]
     patch: int
-    unused: frozenset[str]
+    used: frozenset[str]
 
 
 def _plan(config: "PreTrainedConfig", strides: tuple[int, ...]) -> _Plan:
@@ -138,16 +138,16 @@ def _plan(config: "PreTrainedConfig", strides: tuple[int, ...]) -> _Plan:
         patch = 1
         picks = [min(reversed(range(len(names))), key=lambda i: abs(math.log2(found[i] / s))) for s in strides]
     order = sorted(set(picks))
-    backbone, used = _dry_run(config, [names[i] for i in order], side)
+    backbone, kept = _dry_run(config, [names[i] for i in order], side)
     parameters = dict(backbone.named_parameters())
-    gradients = torch.autograd.grad([m.sum() for m in used], list(parameters.values()), allow_unused=True)
+    gradients = torch.autograd.grad([m.sum() for m in kept], list(parameters.values()), allow_unused=True)
     return _Plan(
         kind=type(backbone),
         stages=tuple(names[i] for i in order),
         maps=tuple(order.index(i) for i in picks),
         channels=tuple(maps[i].shape[1] for i in picks),
         patch=patch,
-        unused=frozenset(key for key, gradient in zip(parameters, gradients, strict=True) if gradient is None),
+        used=frozenset(key for key, gradient in zip(parameters, gradients, strict=True) if gradient is not None),
     )
 
 

@@ -6,7 +6,7 @@ from functools import partial
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dgpnet.network.encoders.body import Body, FrozenStatistics
+from dgpnet.network.encoders.body import Body, FrozenStatistics, convolve
 
 
 class BasicBlock(nn.Module):
@@ -24,8 +24,8 @@ class BasicBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x: (B, C, H, W) -> (B, C', H/stride, W/stride)."""
-        y = F.relu(self.bn1(self.conv1(x)))
-        y = self.bn2(self.conv2(y))
+        y = F.relu(convolve(x, self.conv1, self.bn1))
+        y = convolve(y, self.conv2, self.bn2)
         return F.relu(y + (x if self.downsample is None else self.downsample(x)))
 
 
@@ -48,17 +48,27 @@ class Bottleneck(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x: (B, C, H, W) -> (B, C', H/stride, W/stride)."""
-        y = F.relu(self.bn1(self.conv1(x)))
-        y = F.relu(self.bn2(self.conv2(y)))
-        y = self.bn3(self.conv3(y))
+        y = F.relu(convolve(x, self.conv1, self.bn1))
+        y = F.relu(convolve(y, self.conv2, self.bn2))
+        y = convolve(y, self.conv3, self.bn3)
         return F.relu(y + (x if self.downsample is None else self.downsample(x)))
 
 
-def _shortcut(channels_in: int, channels_out: int, stride: int) -> nn.Sequential | None:
+class Shortcut(nn.Sequential):
+    """A 1x1 convolution and its norm."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: (B, C, H, W) -> (B, C', H/stride, W/stride)."""
+        convolution, norm = self
+        assert isinstance(convolution, nn.Conv2d)
+        return convolve(x, convolution, norm)
+
+
+def _shortcut(channels_in: int, channels_out: int, stride: int) -> Shortcut | None:
     """The projection of a shortcut, where shapes differ."""
     if stride == 1 and channels_in == channels_out:
         return None
-    return nn.Sequential(nn.Conv2d(channels_in, channels_out, 1, stride, bias=False), FrozenStatistics(channels_out))
+    return Shortcut(nn.Conv2d(channels_in, channels_out, 1, stride, bias=False), FrozenStatistics(channels_out))
 
 
 class ResNet(Body):
@@ -91,7 +101,7 @@ class ResNet(Body):
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: (B, 3, H, W) -> the outputs of the stages, finest first."""
-        x = F.max_pool2d(F.relu(self.bn1(self.conv1(x))), 3, 2, padding=1)
+        x = F.max_pool2d(F.relu(convolve(x, self.conv1, self.bn1)), 3, 2, padding=1)
         features = []
         for i in range(len(self.strides)):
             x = self.get_submodule(f"layer{i + 1}")(x)
