@@ -123,6 +123,19 @@ def grid(
     return sheet
 
 
+def caption(picture: Picture, text: str) -> Picture:
+    """The picture with a line of text in its lower left corner, on a dark ground; its size grows with the picture."""
+    size = max(12, picture.height // 11)
+    lettering, labelled = font(size), picture.convert("RGB")
+    draw = ImageDraw.Draw(labelled)
+    left, top, right, bottom = draw.textbbox(
+        (size * 0.5, picture.height - size * 0.5), spell(text), lettering, anchor="ls"
+    )
+    draw.rectangle((left - size * 0.3, top - size * 0.3, right + size * 0.3, bottom + size * 0.3), fill=INK)
+    draw.text((size * 0.5, picture.height - size * 0.5), spell(text), PAPER, lettering, anchor="ls")
+    return labelled
+
+
 def save(picture: Picture, path: Path) -> None:
     """Writes the picture in the format of the path's suffix; the file appears whole or not at all."""
     with atomic(path) as temporary:

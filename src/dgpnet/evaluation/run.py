@@ -1,0 +1,186 @@
+"""The protocol on a network: draw episodes, measure them unit by unit, keep what is finished, gather the figures."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from dgpnet import data, weights
+from dgpnet.data.dataset import Dataset
+from dgpnet.data.episodes import Episode, Protocol, check_protocol
+from dgpnet.errors import Error
+from dgpnet.evaluation.measure import PRECISIONS, Loaded, load, measure
+from dgpnet.evaluation.records import Key, Record, Records, Unit
+from dgpnet.evaluation.results import Results, gather
+from dgpnet.network.dgpnet import DGPNet
+from dgpnet.segmenter.calibration import Calibration
+
+#: Episodes of one unit of work: what a killed run may lose, and how often the device is waited for.
+UNIT = 256
+READERS = 4
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a network is evaluated.
+
+    shots       numbers of supports; each episode is measured with all of them
+    episodes    how many a seed; ignored where a list of episodes is given
+    seeds       of the test episodes
+    protocol    "paper", or "reference" as the authors' program draws episodes
+    precision   "float32", or "bf16": autocast around a Gaussian process that stays float32
+    batch       photographs, supports included, in one pass of the network
+    """
+
+    shots: tuple[int, ...] = (1,)
+    episodes: int = 1000
+    seeds: tuple[int, ...] = (0,)
+    protocol: str = "paper"
+    precision: str = "float32"
+    batch: int = 32
+
+    def __post_init__(self) -> None:
+        check_protocol(self.protocol)
+        object.__setattr__(self, "shots", tuple(sorted(set(self.shots))))
+        if not self.shots or self.shots[0] < 1:
+            raise Error(f"shots are one or more numbers from 1 on; got {', '.join(map(str, self.shots)) or 'none'}.")
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
+            raise Error(f"seeds are one or more different numbers; got {', '.join(map(str, self.seeds)) or 'none'}.")
+        if self.episodes < 1 or self.batch < 1:
+            raise Error(f"episodes and batch are at least 1; got {self.episodes} and {self.batch}.")
+        if self.precision not in PRECISIONS:
+            raise Error(f"the precision is one of {', '.join(PRECISIONS)}; got {self.precision!r}.")
+
+
+def evaluate(
+    network: DGPNet,
+    dataset: Dataset,
+    options: Options,
+    *,
+    listed: Sequence[Episode] | None = None,
+    calibration: Calibration | None = None,
+    records: Path | None = None,
+    about: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Results:
+    """Evaluates a network, where it is, on a cached dataset, by the field's protocol.
+
+    listed: these episodes, in place of drawn ones; with K shots those that have K supports count.
+    records: a folder that keeps what is finished; the same call goes on from there.
+    about: more that the results should say of themselves. progress: called with (done, of) episodes.
+    """
+    job = Job(network, dataset, options, listed, calibration or Calibration(), about or {})
+    described = job.about()
+    kept = Records.open(records, described)
+    job.work(kept, progress=progress)
+    return gather(kept.found, described, dataset.classes)
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """An evaluation, cut into units of work that any process may take on; fields as in `evaluate`."""
+
+    network: DGPNet
+    dataset: Dataset
+    options: Options
+    listed: Sequence[Episode] | None
+    calibration: Calibration
+    more: Mapping[str, Any]
+
+    def about(self) -> dict[str, Any]:
+        """Everything that the figures depend on, as plain JSON values."""
+        chosen = asdict(self.options)
+        if self.listed is not None:
+            chosen.update(episodes=len(self.listed), seeds=[0], listed=digest(self.listed))
+        return {
+            **self.more,
+            "network": weights.fingerprint(self.network),
+            "config": self.network.config.to_json(),
+            "calibration": self.calibration.to_json(),
+            "dataset": self.dataset.name,
+            "photographs": self.dataset.fingerprint(),
+            "pairs": digest(self.dataset.pairs),
+            "size": self.dataset.tensors()[0].shape[-1],
+            **chosen,
+        }
+
+    def units(self) -> list[Key]:
+        """The units of work, in order."""
+        seeds = self.options.seeds if self.listed is None else (0,)
+        return [(seed, first) for seed in seeds for first in range(0, self.count, UNIT)]
+
+    @property
+    def count(self) -> int:
+        """Episodes of one seed."""
+        return self.options.episodes if self.listed is None else len(self.listed)
+
+    def episodes(self, key: Key) -> list[Episode]:
+        """The episodes of one unit."""
+        seed, first = key
+        stop = min(first + UNIT, self.count)
+        if self.listed is not None:
+            return list(self.listed[first:stop])
+        protocol = cast(Protocol, self.options.protocol)
+        most = max(self.options.shots)
+        return data.episodes(self.dataset, seed=seed, indices=range(first, stop), max_shots=most, protocol=protocol)
+
+    def work(self, records: Records, *, part: tuple[int, int] = (0, 1), progress: Progress | None = None) -> None:
+        """Measures what is not recorded yet of part p of n (units p, p + n, …), and records it."""
+        if self.listed is not None and max(len(e.supports) for e in self.listed) < max(self.options.shots):
+            most = max(len(e.supports) for e in self.listed)
+            raise Error(f"the listed episodes have at most {most} supports; ask for as many shots or fewer.")
+        mine = self.units()[part[0] :: part[1]]
+        waiting = [key for key in mine if key not in records.found]
+        done = len(mine) - len(waiting)
+        self.network.eval()
+        for key, episodes, loaded in self._loaded(waiting):
+            records.add(key, self._measure(episodes, loaded))
+            done += 1
+            if progress:
+                progress(min(done * UNIT, self.count * len(self.options.seeds)), self.count * len(self.options.seeds))
+
+    def _measure(self, episodes: Sequence[Episode], loaded: Loaded) -> Unit:
+        """All shots of one unit; the device is waited for once, at its end."""
+        measured = {}
+        for shots in self.options.shots:
+            some = [e for e in episodes if len(e.supports) >= shots]
+            if some:
+                found = measure(
+                    self.network,
+                    loaded,
+                    some,
+                    shots,
+                    calibration=self.calibration,
+                    precision=self.options.precision,
+                    batch=self.options.batch,
+                )
+                measured[shots] = [e.class_id for e in some], found
+        return {shots: Record.of(classes, found) for shots, (classes, found) in measured.items()}
+
+    def _loaded(self, keys: Sequence[Key]) -> Iterator[tuple[Key, list[Episode], Loaded]]:
+        """Each unit with its photographs on the network's device; the next one is read while this one is measured."""
+        device = next(self.network.parameters()).device
+        most = max(self.options.shots)
+
+        def read(key: Key) -> tuple[list[Episode], Loaded]:
+            episodes = self.episodes(key)
+            return episodes, load(self.dataset, episodes, most, pin=device.type == "cuda", executor=readers)
+
+        with ThreadPoolExecutor(1) as ahead, ThreadPoolExecutor(READERS) as readers:
+            coming = ahead.submit(read, keys[0]) if keys else None
+            for number, key in enumerate(keys):
+                assert coming is not None
+                episodes, loaded = coming.result()
+                coming = ahead.submit(read, keys[number + 1]) if number + 1 < len(keys) else None
+                yield key, episodes, loaded.to(device)
+
+
+def digest(value: object) -> str:
+    """A short name for a list of plain values."""
+    return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
