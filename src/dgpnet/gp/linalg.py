@@ -13,7 +13,7 @@ from dgpnet.errors import Error
 JITTERS = (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
 #: Matrices up to this size are factorised by the library, larger ones by halves.
-BLOCK = 256
+BLOCK = 64
 
 
 @contextmanager

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -18,16 +16,16 @@ except ImportError:  # CPU builds of torch come without it
 if AVAILABLE:
 
     @triton.jit  # type: ignore[untyped-decorator]
-    def _gram_kernel(
-        a: Any,
-        out: Any,
-        height: Any,
-        width: Any,
-        channels: Any,
+    def _gram_kernel(  # type: ignore[no-untyped-def]
+        a,
+        out,
+        height,
+        width,
+        channels,
         SIZE: tl.constexpr,
         BLOCK_Q: tl.constexpr,
         BLOCK_C: tl.constexpr,
-    ) -> None:
+    ):
         """One program: BLOCK_Q points of one image, one offset of the half window."""
         points = height * width
         image = tl.program_id(1)
@@ -53,17 +51,17 @@ if AVAILABLE:
         tl.store(result + there * SIZE * SIZE + (SIZE * SIZE - 1 - offset), total, mask=inside)
 
     @triton.jit  # type: ignore[untyped-decorator]
-    def _apply_kernel(
-        g: Any,
-        a: Any,
-        out: Any,
-        height: Any,
-        width: Any,
-        channels: Any,
+    def _apply_kernel(  # type: ignore[no-untyped-def]
+        g,
+        a,
+        out,
+        height,
+        width,
+        channels,
         SIZE: tl.constexpr,
         BLOCK_Q: tl.constexpr,
         BLOCK_C: tl.constexpr,
-    ) -> None:
+    ):
         """One program: BLOCK_Q points × BLOCK_C channels of one image."""
         points = height * width
         image = tl.program_id(1).to(tl.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal, Protocol, Self
 
 from torch import Tensor, nn
@@ -51,6 +52,13 @@ class Learner(nn.Module):
     def learn(self, x: Tensor, y: Tensor, *, budget: int | None = None) -> Learned:
         """x: (B, K, P, D), y: (B, K, P, C, E) -> what queries need."""
         raise NotImplementedError
+
+    @classmethod
+    def learn_all(
+        cls, learners: Sequence[Learner], points: Sequence[tuple[Tensor, Tensor]], *, budget: int | None = None
+    ) -> Sequence[Learned]:
+        """`learn` for several learners of this kind, each with its own (x, y): the levels of the pyramid."""
+        return [learner.learn(x, y, budget=budget) for learner, (x, y) in zip(learners, points, strict=True)]
 
     def restore(self, tensors: dict[str, Tensor]) -> Learned:
         """The value that `Learned.tensors` described."""

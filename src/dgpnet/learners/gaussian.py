@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -9,7 +10,8 @@ import torch
 from torch import Tensor
 
 from dgpnet.gp import GaussianProcess, Kernel, Posterior
-from dgpnet.learners.base import Learner, cut
+from dgpnet.gp.regression import condition_together
+from dgpnet.learners.base import Learned, Learner, cut
 
 
 class GaussianLearner(Learner):
@@ -29,12 +31,30 @@ class GaussianLearner(Learner):
         return encodings + self.window**2
 
     def learn(self, x: Tensor, y: Tensor, *, budget: int | None = None) -> LearnedGaussian:
-        posterior = self.gp.condition(x.flatten(1, 2), y.flatten(1, 2).flatten(2), budget=budget)
+        return self._learned(self.gp.condition(*_columns(x, y), budget=budget), x, y)
+
+    @classmethod
+    def learn_all(
+        cls, learners: Sequence[Learner], points: Sequence[tuple[Tensor, Tensor]], *, budget: int | None = None
+    ) -> Sequence[Learned]:
+        if budget is not None and any(x.shape[1] * x.shape[2] > budget for x, _ in points):
+            return super().learn_all(learners, points, budget=budget)
+        kin = [learner for learner in learners if isinstance(learner, GaussianLearner)]
+        xs, ys = zip(*(_columns(x, y) for x, y in points), strict=True)
+        posteriors = condition_together([learner.gp for learner in kin], xs, ys)
+        return [learner._learned(p, x, y) for learner, p, (x, y) in zip(kin, posteriors, points, strict=True)]
+
+    def _learned(self, posterior: Posterior, x: Tensor, y: Tensor) -> LearnedGaussian:
         return LearnedGaussian(posterior, self.window, (x.shape[2],) * x.shape[1], classes=y.shape[3])
 
     def restore(self, tensors: dict[str, Tensor]) -> LearnedGaussian:
         classes, *points = tensors["counts"].tolist()
         return LearnedGaussian(self.gp.restore(tensors), self.window, tuple(points), classes)
+
+
+def _columns(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """The points of all photographs in a row, (B, K·P, D), and the outputs of all classes, (B, K·P, C·E)."""
+    return x.flatten(1, 2), y.flatten(1, 2).flatten(2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +80,7 @@ class LearnedGaussian:
         return (variance.to(prior.dtype) / prior.clamp(min=1e-12)).clamp(0, 1).sqrt()
 
     def extend(self, x: Tensor, y: Tensor) -> LearnedGaussian:
-        posterior = self.posterior.extend(x.flatten(1, 2), y.flatten(1, 2).flatten(2))
+        posterior = self.posterior.extend(*_columns(x, y))
         return replace(self, posterior=posterior, points=self.points + (x.shape[2],) * x.shape[1])
 
     def without(self, example: int) -> LearnedGaussian:

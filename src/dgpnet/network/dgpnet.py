@@ -150,7 +150,14 @@ class DGPNet(nn.Module):
 
     def _learn(self, features: Mapping[int, Tensor], masks: Tensor, budget: int | None = None) -> Memory:
         points = self._support_points(features, masks)
-        learned = {name: b.learner.learn(*points[name], budget=budget) for name, b in self._branches().items()}
+        kinds: dict[type[Learner], list[str]] = {}
+        for name, branch in self._branches().items():
+            kinds.setdefault(type(branch.learner), []).append(name)
+        learned: dict[str, Learned] = {}
+        for kind, names in kinds.items():
+            learners = [self._branches()[name].learner for name in names]
+            values = kind.learn_all(learners, [points[name] for name in names], budget=budget)
+            learned.update(zip(names, values, strict=True))
         return Memory(learned, masks.shape[1], masks.shape[2])
 
     def _support_points(self, features: Mapping[int, Tensor], masks: Tensor) -> dict[str, tuple[Tensor, Tensor]]:

@@ -8,6 +8,7 @@ captured as graphs. What hardware or library lacks is done the plain way, with t
 from __future__ import annotations
 
 import copy
+import itertools
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -45,7 +46,7 @@ def fold(network: DGPNet) -> DGPNet:
     for module in folded.modules():
         if isinstance(module, nn.Sequential):
             names = list(module._modules)
-            pairs = list(zip(names, names[1:], strict=False))
+            pairs = list(itertools.pairwise(names))
         else:
             pairs = [pair for pair in PAIRS if all(hasattr(module, name) for name in pair)]
         for convolution, norm in pairs:
@@ -61,18 +62,21 @@ class FusedConv(nn.Module):
 
     def __init__(self, convolution: nn.Conv2d) -> None:
         super().__init__()
-        bias = convolution.bias if convolution.bias is not None else convolution.weight.new_zeros(convolution.out_channels)
-        self.weight, self.bias = nn.Parameter(convolution.weight, False), nn.Parameter(bias, False)
-        self.stride, self.padding = convolution.stride, convolution.padding
-        self.dilation, self.groups = convolution.dilation, convolution.groups
+        weight, bias = convolution.weight, convolution.bias
+        self.weight = nn.Parameter(weight, requires_grad=False)
+        self.bias = nn.Parameter(weight.new_zeros(len(weight)) if bias is None else bias, requires_grad=False)
+        assert not isinstance(convolution.padding, str)
+        self.how = convolution.stride, convolution.padding, convolution.dilation, convolution.groups
 
     def forward(self, x: Tensor, z: Tensor | None = None) -> Tensor:
-        how = (self.stride, self.padding, self.dilation, self.groups)
+        stride, padding, dilation, groups = self.how
         if x.is_cuda and torch.backends.cudnn.is_available():
             if z is None:
-                return torch.cudnn_convolution_relu(x, self.weight, self.bias, *how)
-            return torch.cudnn_convolution_add_relu(x, self.weight, z, 1.0, self.bias, *how)
-        y = F.conv2d(x, self.weight, self.bias, *how)  # type: ignore[arg-type]
+                return torch.cudnn_convolution_relu(x, self.weight, self.bias, stride, padding, dilation, groups)
+            return torch.cudnn_convolution_add_relu(
+                x, self.weight, z, 1.0, self.bias, stride, padding, dilation, groups
+            )
+        y = F.conv2d(x, self.weight, self.bias, stride, padding, dilation, groups)
         return F.relu_(y if z is None else y.add_(z))
 
 
@@ -182,7 +186,9 @@ class Predictor:
         for part in (self.network.encoder.body, self.network.mask_encoder, self.network.decoder):
             if part is not None:
                 part.to(self.dtype)
-        self._graphs: OrderedDict[Any, tuple[Graph, Any]] | None = OrderedDict() if graphs and device.type == "cuda" else None
+        # Each graph with what must live as long as it does.
+        self._graphs: OrderedDict[Any, tuple[Graph, Any]] = OrderedDict()
+        self._capture = graphs and device.type == "cuda"
 
     @torch.no_grad()
     def learn(self, photos: Tensor, masks: Tensor, *, budget: int | None = None) -> Memory:
@@ -197,29 +203,30 @@ class Predictor:
 
     @torch.no_grad()
     def answer(self, memory: Memory, photos: Tensor) -> tuple[Tensor, Tensor]:
-        logits, novelty = self._call((id(memory), photos.shape), memory, lambda p: self.network.answer(memory, self._ready(p)), photos)
+        def answer(photos: Tensor) -> tuple[Tensor, ...]:
+            return self.network.answer(memory, self._ready(photos))
+
+        logits, novelty = self._call((id(memory), photos.shape), memory, answer, photos)
         return logits, novelty
 
     @torch.no_grad()
     def episode(self, support_photos: Tensor, support_masks: Tensor, query: Tensor) -> Tensor:
         """`DGPNet.forward`: learn and predict in one go."""
-        (logits,) = self._call(
-            ("episode", support_photos.shape),
-            None,
-            lambda s, m, q: (self.network(self._ready(s), m, self._ready(q)),),
-            support_photos,
-            support_masks,
-            query,
-        )
-        return logits
+
+        def episode(support_photos: Tensor, support_masks: Tensor, query: Tensor) -> tuple[Tensor, ...]:
+            return (self.network(self._ready(support_photos), support_masks, self._ready(query)),)
+
+        return self._call(support_photos.shape, None, episode, support_photos, support_masks, query)[0]
 
     def _ready(self, photos: Tensor) -> Tensor:
         flat = photos.flatten(0, -4) if photos.dim() > 4 else photos
         return flat.to(self.dtype, memory_format=torch.channels_last).view(photos.shape)
 
-    def _call(self, key: Any, keep: Any, function: Callable[..., tuple[Tensor, ...]], *inputs: Tensor) -> tuple[Tensor, ...]:
-        """The function's result, through a graph where there is one; `keep` lives as long as the graph does."""
-        if self._graphs is None:
+    def _call(
+        self, key: Any, keep: Any, function: Callable[..., tuple[Tensor, ...]], *inputs: Tensor
+    ) -> tuple[Tensor, ...]:
+        """The function's result, on CUDA through the graph of that key; `keep` lives as long as the graph does."""
+        if not self._capture:
             return function(*inputs)
         if key not in self._graphs:
             self._graphs[key] = Graph(function, inputs), keep
