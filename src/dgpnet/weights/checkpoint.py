@@ -112,7 +112,10 @@ def _config(network: DGPNet) -> Config:
 class _WithoutRandomNumbers(TorchFunctionMode):
     """Inside, modules leave their weights unset instead of drawing them: for weights that are overwritten anyway."""
 
+    # Methods of tensors and functions of torch.nn.init alike.
+    _DRAWING = ("normal_", "uniform_", "kaiming_normal_", "kaiming_uniform_")
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func in (torch.Tensor.normal_, torch.Tensor.uniform_):
-            return args[0]
+        if getattr(func, "__name__", None) in self._DRAWING:
+            return args[0] if args else kwargs["tensor"]
         return func(*args, **(kwargs or {}))
