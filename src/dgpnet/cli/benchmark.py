@@ -1,0 +1,57 @@
+"""`dgpnet benchmark`: speed and memory, beside the paper's listing done naively."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def benchmark(
+    quick: Annotated[bool, typer.Option("--quick", help="Less of everything, at 384²: for CPUs.")] = False,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where benchmark.md, .json and plots go.")] = Path(
+        "benchmark"
+    ),
+    checkpoint: Annotated[
+        str, typer.Option(metavar="PATH", help="A trained network to measure with; random weights otherwise.")
+    ] = "",
+    root: Annotated[
+        str, typer.Option(metavar="DIR", help="PASCAL's folder: also measure whether mIoU moves (with --checkpoint).")
+    ] = "",
+    section: Annotated[
+        list[str] | None, typer.Option(help="Only this section (machine, runtimes, cached, …); repeatable.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON in place of Markdown.")] = False,
+) -> None:
+    """Measure both paths in one process on the same inputs: run times, memory, agreement, growth, end to end.
+
+    Each section is written as soon as it is measured; one that fails is reported and the others go on.
+
+    Example: dgpnet benchmark --quick --out speed
+    """
+    import torch
+
+    from dgpnet.errors import Error
+    from dgpnet.experiments import benchmark as bench
+    from dgpnet.experiments import speed_report
+
+    if device not in ("auto", "cpu", "cuda"):
+        raise Error(f"The device {device!r} is unknown: choose auto, cpu or cuda.")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise Error("There is no CUDA device here: choose --device cpu, or install a CUDA build of PyTorch.")
+    where = "cuda" if device == "cuda" or (device == "auto" and torch.cuda.is_available()) else "cpu"
+    settings = bench.settings_for(torch.device(where), quick=quick, checkpoint=checkpoint, root=root)
+    command = shlex.join(["dgpnet", *sys.argv[1:]])
+    found = bench.run(settings, out, sections=section or bench.SECTIONS, command=command, say=_say)
+    typer.echo(json.dumps(found, indent=1) if as_json else speed_report.markdown(found, command))
+    if bench.failed(found):
+        raise typer.Exit(1)
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)

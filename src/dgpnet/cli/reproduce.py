@@ -1,0 +1,89 @@
+"""`dgpnet reproduce`: the paper's tables, ours beside theirs."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def reproduce(
+    tables: Annotated[
+        list[str] | None, typer.Argument(metavar="[TABLE]...", help="Which; all of them when none is named.")
+    ] = None,
+    root: Annotated[
+        list[str] | None,
+        typer.Option(metavar="DIR", help="Folder of the data, for all datasets or as dataset=DIR; repeatable."),
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Runs, tests and tables; what is there is used.")] = Path(
+        "reproduction"
+    ),
+    scale: Annotated[str, typer.Option(help="full (the paper's), mini (minutes on a GPU) or synthetic.")] = "full",
+    encoder_weights: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATH", help="ImageNet weights of an image encoder; repeatable, one for each encoder."),
+    ] = None,
+    iterations: Annotated[
+        int | None, typer.Option(help="Training steps of every run, in place of the scale's.")
+    ] = None,
+    episodes: Annotated[int | None, typer.Option(help="Test episodes, in place of the scale's.")] = None,
+    folds: Annotated[str | None, typer.Option(help="Folds such as 0,1, in place of the scale's.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Draws of test episodes, in place of the scale's.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="FIELD=VALUE", help="Change every training run, e.g. precision=bf16; repeatable."
+        ),
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    cache: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for decoded photographs.")] = None,
+    allow_pickle: Annotated[bool, typer.Option(help="Read encoder weights that are pickles.")] = False,
+    dry_run: Annotated[bool, typer.Option(help="Print the plan and its cost, and do nothing.")] = False,
+    list_tables: Annotated[bool, typer.Option("--list", help="Print the names of the tables.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+) -> None:
+    """Train and test what the paper's tables need, and print ours beside theirs.
+
+    Networks that several tables need are trained once; what the folder holds already is not done again.
+
+    Example: dgpnet reproduce kernels levels --scale mini --root data --encoder-weights resnet50.safetensors --dry-run
+    """
+    from dgpnet.experiments import runs
+    from dgpnet.experiments.plan import Planner, places
+    from dgpnet.experiments.reproduce import Reproduction
+    from dgpnet.experiments.scales import named, parse_folds
+    from dgpnet.experiments.tables import ENTRIES, select
+    from dgpnet.training import Running
+
+    if list_tables:
+        for entry in ENTRIES.values():
+            typer.echo(f"{entry.name:12} {entry.title}")
+        return
+    chosen = named(scale).changed(iterations=iterations, episodes=episodes, folds=parse_folds(folds), seeds=seeds)
+    where = places(root or (), encoder_weights or (), allow_pickle=allow_pickle)
+    entries = select(tables or ())
+    running = Running(device=device, cache=cache, allow_pickle=allow_pickle)
+    command = shlex.join(["dgpnet", *sys.argv[1:]])
+    job = Reproduction(Planner(chosen, where, tuple(settings or ())), out, command, running, _say)
+    plan = job.plan(entries)
+    for line in runs.describe(plan, job.results):
+        _say(line)
+    if dry_run:
+        return
+    failures = job.work(entries)
+    written = sorted(str(path) for path in (out / "tables").glob("*.md"))
+    if as_json:
+        typer.echo(json.dumps({"written": written, "failures": failures}))
+    else:
+        for path in written:
+            typer.echo(path)
+    if failures:
+        raise typer.Exit(1)
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)

@@ -1,0 +1,95 @@
+"""Photographs a second from JPEG files to PNG masks, through the job that `dgpnet segment` runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from dgpnet import data
+from dgpnet.segmenter import Concept, Segmenter
+from dgpnet.segmenter.folder import Job, Options
+from dgpnet.segmenter.photographs import find_photographs
+from dgpnet.segmenter.segmentation import Maps
+from dgpnet.segmenter.support import Prepared
+
+WIDTH, HEIGHT = 640, 480
+DIFFERENT = 16
+"""Photographs that are rendered; the rest are copies of them under other names."""
+EXAMPLES = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Watched(Concept):
+    """A concept that remembers when its network was busy: pairs of CUDA events, or of seconds on a CPU."""
+
+    spans: list[tuple[Any, Any]] = field(default_factory=list)
+
+    def maps(self, photos: Sequence[Prepared]) -> list[Maps]:
+        begin = self._now()
+        found = super().maps(photos)
+        self.spans.append((begin, self._now()))
+        return found
+
+    def _now(self) -> Any:
+        if self.segmenter.device.type != "cuda":
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def busy(self) -> float:
+        """Seconds that the network was busy."""
+        if self.segmenter.device.type != "cuda":
+            return sum(end - begin for begin, end in self.spans)
+        torch.cuda.synchronize(self.segmenter.device)
+        return sum(begin.elapsed_time(end) for begin, end in self.spans) / 1e3
+
+
+def end_to_end(segmenter: Segmenter, folder: Path, *, photographs: int) -> dict[str, Any]:
+    """Write JPEG files to `folder`, segment them all, and count the seconds of the whole job, report included."""
+    source = folder / "photographs"
+    masks = write_photographs(source, photographs)
+    files = find_photographs([source])
+    concept = segmenter.learn([file.path for file in files[:EXAMPLES]], masks[:EXAMPLES], classes=["shape"])
+    watched = Watched(concept.segmenter, concept.memory, concept.classes, concept.shown, concept.sides)
+    _job(folder / "warm-up", segmenter).run(watched, files[: 2 * segmenter.batch(1)])
+    watched.spans.clear()
+    begin = time.perf_counter()
+    outcome = _job(folder / "masks", segmenter).run(watched, files)
+    seconds = time.perf_counter() - begin
+    return {
+        "photographs": outcome.done,
+        "failures": len(outcome.failures),
+        "width": WIDTH,
+        "height": HEIGHT,
+        "network_size": segmenter.network.config.size,
+        "encoder": segmenter.network.config.encoder,
+        "seconds": seconds,
+        "photographs_per_second": outcome.done / seconds,
+        "network_busy": watched.busy() / seconds,
+    }
+
+
+def _job(out: Path, segmenter: Segmenter) -> Job:
+    return Job(out, support="benchmark", model=segmenter.fingerprint, options=Options())
+
+
+def write_photographs(folder: Path, count: int) -> list[np.ndarray[Any, np.dtype[np.uint8]]]:
+    """`count` JPEG files; returns the masks (HEIGHT, WIDTH) of the first few, which are different."""
+    folder.mkdir(parents=True, exist_ok=True)
+    dataset = data.build("synthetic", photographs=min(DIFFERENT, count), side=WIDTH)
+    coded = []
+    for i in range(len(dataset)):
+        path = folder / f"{i:05d}.jpg"
+        Image.fromarray(dataset.photo(i)[:HEIGHT]).save(path, quality=90)
+        coded.append(path.read_bytes())
+    for i in range(len(dataset), count):
+        (folder / f"{i:05d}.jpg").write_bytes(coded[i % len(coded)])
+    return [(dataset.mask(i)[:HEIGHT] > 0).astype(np.uint8) for i in range(len(dataset))]

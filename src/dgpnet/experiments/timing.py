@@ -1,0 +1,178 @@
+"""How long a piece of work takes, how much memory it needs, and what the machine could do at best.
+
+On CUDA times come from events on the stream, after warm-up, as medians; on a CPU from the wall clock.
+"""
+
+from __future__ import annotations
+
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+Work = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Milliseconds a call: the median, and the quartiles around it."""
+
+    median: float
+    low: float
+    high: float
+    calls: int
+
+
+def summary(milliseconds: list[float]) -> Timing:
+    """The median and quartiles of some times."""
+    ordered = sorted(milliseconds)
+    count = len(ordered)
+    return Timing(statistics.median(ordered), ordered[count // 4], ordered[(3 * count) // 4], count)
+
+
+def measure(work: Work, device: torch.device, *, warmup: int = 3, calls: int = 20, seconds: float = 2.0) -> Timing:
+    """Time `work` at most `calls` times and, each call being short, no longer than `seconds`; at least once.
+
+    Warming up takes `warmup` calls, fewer where they last longer than `seconds`.
+    """
+    begin = time.perf_counter()
+    for _ in range(warmup):
+        if time.perf_counter() - begin > seconds:
+            break
+        work()
+        synchronise(device)
+    times: list[float] = []
+    begin = time.perf_counter()
+    while not times or (len(times) < calls and time.perf_counter() - begin < seconds):
+        clock = Stopwatch(device)
+        work()
+        clock.lap("all")
+        times.append(clock.milliseconds()["all"])
+    return summary(times)
+
+
+class Stopwatch:
+    """Splits one pass into named laps without stopping the device in between."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self._names: list[str] = []
+        synchronise(device)
+        self._marks: list[Any] = [self._mark()]
+
+    def _mark(self) -> Any:
+        if self.device.type != "cuda":
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def lap(self, name: str) -> None:
+        """What happened since the last lap is called `name`."""
+        self._marks.append(self._mark())
+        self._names.append(name)
+
+    def milliseconds(self) -> dict[str, float]:
+        """The laps so far, by name; laps of one name add up."""
+        synchronise(self.device)
+        found: dict[str, float] = {}
+        for name, start, end in zip(self._names, self._marks, self._marks[1:], strict=False):
+            took = start.elapsed_time(end) if self.device.type == "cuda" else 1000 * (end - start)
+            found[name] = found.get(name, 0.0) + took
+        return found
+
+
+def measure_laps(
+    work: Callable[[Stopwatch], object],
+    device: torch.device,
+    *,
+    warmup: int = 3,
+    calls: int = 20,
+    seconds: float = 2.0,
+) -> dict[str, Timing]:
+    """Like `measure`, for work that calls `lap` on the stopwatch it is given; "total" is the sum of its laps."""
+    laps: list[dict[str, float]] = []
+    begin = time.perf_counter()
+    for done in range(warmup + calls):
+        if laps and time.perf_counter() - begin > seconds:
+            break
+        clock = Stopwatch(device)
+        work(clock)
+        found = clock.milliseconds()
+        if done >= warmup or time.perf_counter() - begin > seconds:
+            laps.append({**found, "total": sum(found.values())})
+    return {name: summary([lap[name] for lap in laps]) for name in laps[0]}
+
+
+def peak_memory(work: Work, device: torch.device) -> int | None:
+    """Bytes of GPU memory that `work` needs beyond what is held already; None on a CPU, where torch does not count."""
+    if device.type != "cuda":
+        work()
+        return None
+    synchronise(device)
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    work()
+    synchronise(device)
+    return torch.cuda.max_memory_allocated(device) - before
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait until the device has done all it was asked."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """What the machine was seen to do at best: bytes and operations (multiply and add: two) a second."""
+
+    copy: float
+    float32: float
+    bfloat16: float
+
+
+def ceilings(device: torch.device, *, megabytes: int = 1024, side: int = 8192, seconds: float = 1.0) -> Ceilings:
+    """Measure a big copy and big matrix products. A copy reads and writes: both count as bytes moved."""
+    source = torch.empty(megabytes << 18, dtype=torch.float32, device=device).normal_()
+    target = torch.empty_like(source)
+    copied = measure(lambda: target.copy_(source), device, seconds=seconds)
+    return Ceilings(
+        2 * source.numel() * source.element_size() / copied.median * 1e3,
+        _matmul(torch.float32, side, device, seconds),
+        _matmul(torch.bfloat16, side, device, seconds),
+    )
+
+
+def _matmul(dtype: torch.dtype, side: int, device: torch.device, seconds: float) -> float:
+    a = torch.randn(side, side, device=device).to(dtype)
+    b = torch.randn(side, side, device=device).to(dtype)
+    return 2 * side**3 / measure(lambda: a @ b, device, seconds=seconds).median * 1e3
+
+
+def machine(device: torch.device) -> dict[str, str | int]:
+    """What the figures were measured on."""
+    found: dict[str, str | int] = {
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else _processor(),
+        "torch": str(torch.__version__),
+        "python": platform.python_version(),
+        "threads": torch.get_num_threads(),
+    }
+    if device.type == "cuda":
+        found["cuda"] = str(torch.version.cuda)
+        found["memory_bytes"] = torch.cuda.get_device_properties(device).total_memory
+    return found
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    except OSError:
+        names = []
+    return names[0] if names else platform.processor() or platform.machine()
