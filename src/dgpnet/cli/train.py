@@ -1,0 +1,188 @@
+"""`dgpnet train`: a network from episodes; the same command continues what was cut off."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from dgpnet.network import Config
+    from dgpnet.training import Source
+
+
+def train(
+    dataset: Annotated[str, typer.Option(help="pascal, coco, fss1000, folder, synthetic, composites …")],
+    out: Annotated[Path, typer.Option(metavar="RUN", help="Folder of the run; continued if it exists.")],
+    root: Annotated[Path | None, typer.Option(metavar="DIR", help="The dataset's folder.", show_default=False)] = None,
+    fold: Annotated[
+        int | None, typer.Option(help="Fold whose classes are held out; by default none are.", show_default=False)
+    ] = None,
+    shots: Annotated[
+        str | None, typer.Option(metavar="K", help="Supports an episode: 1, 5, 1-5 or 1,5.", show_default=False)
+    ] = None,
+    classes: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Only these classes, by name or number.", show_default=False)
+    ] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Option("--option", metavar="NAME=VALUE", help="An option of the dataset. Repeatable."),
+    ] = None,
+    mix: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME:DIR:WEIGHT", help="A further dataset; the first has weight 1. Repeatable."),
+    ] = None,
+    recipe: Annotated[str, typer.Option(help="paper, reference or strong.")] = "paper",
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|JSON", help="Network: paper, reference, small, or a JSON file.", show_default="the recipe's"
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="FIELD=VALUE", help="Any setting: rate=1e-4, network.kernel=linear. Repeatable."),
+    ] = None,
+    iterations: Annotated[int | None, typer.Option(help="Steps.", show_default="the recipe's")] = None,
+    seed: Annotated[int, typer.Option(help="Of everything that is random.")] = 0,
+    encoder_weights: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="ImageNet weights of the image encoder.", show_default=False)
+    ] = None,
+    allow_pickle: Annotated[bool, typer.Option("--allow-pickle", help="The encoder weights may be a pickle.")] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    eager: Annotated[
+        bool, typer.Option("--eager", help="Launch every step on the GPU instead of replaying it.")
+    ] = False,
+    cache: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for decoded photographs.", show_default=False)
+    ] = None,
+    log_every: Annotated[int, typer.Option(min=1, help="Steps between records.")] = 20,
+    checkpoint_every: Annotated[int, typer.Option(min=1, help="Steps between checkpoints.")] = 500,
+    pictures_every: Annotated[int, typer.Option(min=0, help="Steps between pictures; 0: only at the end.")] = 1000,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> None:
+    """Train a network on episodes; the same command again continues a run that was cut off.
+
+    \b
+    Example: dgpnet train --dataset pascal --root VOC2012 --fold 1 --shots 1 --out runs/fold1
+    Several GPUs: torchrun --nproc-per-node 4 -m dgpnet train … with the same options
+    """
+    from dgpnet.training import NonFinite, Running, Source, with_settings
+    from dgpnet.training import recipe as named_recipe
+    from dgpnet.training import train as run
+
+    config = named_recipe(recipe, dataset)
+    first = Source(dataset, _absolute(root), fold=fold, classes=_listed(classes), options=_pairs(options))
+    config = dataclasses.replace(
+        config,
+        sources=(first, *(_mixed(text) for text in mix or [])),
+        network=_network(preset, config.network) if preset else config.network,
+        encoder_weights=_absolute(encoder_weights),
+        shots=_numbers(shots) if shots else config.shots,
+        iterations=iterations if iterations is not None else config.iterations,
+        seed=seed,
+    )
+    config = with_settings(config, settings or [])
+    running = Running(
+        device=device,
+        log_every=log_every,
+        checkpoint_every=checkpoint_every,
+        pictures_every=pictures_every,
+        graph=not eager,
+        cache=cache,
+        allow_pickle=allow_pickle,
+        quiet=as_json,
+        progress=None if as_json else _decoding(),
+    )
+    try:
+        model = run(config, out, running)
+    except NonFinite as problem:
+        typer.echo(f"dgpnet: {problem}", err=True)
+        raise typer.Exit(1) from problem
+    typer.echo(json.dumps({"model": str(model)}) if as_json else f"The model is {model}.")
+
+
+def _decoding() -> Callable[[int, int], None]:
+    """Progress of decoding photographs: a bar that is gone when the bar of the training comes."""
+    from dgpnet.cli.progress import progress
+
+    stack = ExitStack()
+    shown: list[Callable[[int, int], None]] = []
+
+    def advance(done: int, total: int) -> None:
+        if not shown:
+            shown.append(stack.enter_context(progress("Decoding photographs")))
+        shown[0](done, total)
+        if done == total:
+            stack.close()
+            shown.clear()
+
+    return advance
+
+
+def _absolute(path: Path | None) -> str:
+    """The same place whatever the working directory of the command that continues the run."""
+    return str(path.absolute()) if path is not None else ""
+
+
+def _listed(text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",")) if text else ()
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """1 · 1,5 · 1-5"""
+    from dgpnet.errors import Error
+
+    try:
+        spans = [[int(end) for end in part.split("-")] for part in text.split(",")]
+        return tuple(number for span in spans for number in range(span[0], span[-1] + 1))
+    except ValueError as problem:
+        raise Error(f"--shots {text} is no number of supports: write 1, 1,5 or 1-5") from problem
+
+
+def _pairs(texts: list[str] | None) -> dict[str, Any]:
+    """NAME=VALUE, with values as JSON where they are JSON."""
+    from dgpnet.errors import Error
+
+    found: dict[str, Any] = {}
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise Error(f"--option {text} has no value: write name=value")
+        try:
+            found[name] = json.loads(value)
+        except json.JSONDecodeError:
+            found[name] = value
+    return found
+
+
+def _mixed(text: str) -> Source:
+    """NAME:DIR:WEIGHT, where DIR may be empty and may hold colons."""
+    from dgpnet.errors import Error
+    from dgpnet.training import Source
+
+    name, _, rest = text.partition(":")
+    root, colon, weight = rest.rpartition(":")
+    try:
+        if colon:
+            return Source(name, _absolute(Path(root)) if root else "", weight=float(weight))
+    except ValueError:
+        pass
+    raise Error(f"--mix {text} does not say what and how much: write name:folder:weight, for example folder:mugs:0.5")
+
+
+def _network(preset: str, recipes: Config) -> Config:
+    """The network of a preset, at the size that the recipe trains at, or of a JSON file as it is."""
+    from dgpnet.errors import Error
+    from dgpnet.network import PRESETS, Config
+
+    if preset in PRESETS:
+        return PRESETS[preset].but(size=recipes.size)
+    if not Path(preset).is_file():
+        raise Error(f"--preset {preset} is neither one of {', '.join(PRESETS)} nor a JSON file")
+    return Config.from_json(Path(preset).read_text(encoding="utf-8"))

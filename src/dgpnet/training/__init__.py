@@ -1,0 +1,7 @@
+"""Training: the recipe as a value, the loop on one screen, checkpoints that survive a kill."""
+
+from dgpnet.training.config import Source, TrainConfig, recipe, with_settings
+from dgpnet.training.loop import Running, train
+from dgpnet.training.run import NonFinite
+
+__all__ = ["NonFinite", "Running", "Source", "TrainConfig", "recipe", "train", "with_settings"]

@@ -1,0 +1,51 @@
+"""One process or several: starting them, and adding up what they found."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import cast
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+
+from dgpnet.errors import Error
+from dgpnet.training.config import TrainConfig
+
+
+def launch(config: TrainConfig, device: str) -> Fabric:
+    """One process on the device, or as many as `torchrun` started."""
+    if device not in ("auto", "cpu", "cuda"):
+        raise Error(f"the device {device!r} is unknown: choose auto, cpu or cuda")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise Error("there is no CUDA device here: choose --device cpu, or install a CUDA build of PyTorch")
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if config.episodes % (world * config.accumulate):
+        raise Error(
+            f"{config.episodes} episodes a step do not split into {world} processes × {config.accumulate} parts:"
+            f" set episodes to a multiple of {world * config.accumulate}"
+        )
+    logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
+    fabric = Fabric(
+        accelerator="cuda" if device != "cpu" and torch.cuda.is_available() else "cpu",
+        devices=local,
+        num_nodes=world // local,
+        strategy="ddp" if world > 1 else "auto",
+        precision="32-true",  # autocast belongs to the step, where a captured graph needs it its own way
+    )
+    fabric.launch()
+    # Shapes never change: let cuDNN look for the quickest algorithms once.
+    torch.backends.cudnn.benchmark = fabric.device.type == "cuda"
+    return fabric
+
+
+def gather(fabric: Fabric, tensor: Tensor) -> Tensor:
+    """(…) of each process -> (processes, …) in all of them."""
+    return cast(Tensor, fabric.all_gather(tensor.to(fabric.device))).view(fabric.world_size, *tensor.shape)
+
+
+def mean(fabric: Fabric, tensor: Tensor) -> Tensor:
+    """The mean over processes, in all of them."""
+    return tensor if fabric.world_size == 1 else cast(Tensor, fabric.all_reduce(tensor, reduce_op="mean"))
