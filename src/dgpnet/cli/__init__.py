@@ -1,0 +1,143 @@
+"""The command `dgpnet`: one thin file per command, imported only when that command is asked for.
+
+`dgpnet --help` therefore imports neither torch nor any extra, and a missing extra breaks only its own command.
+Exit codes: 0 done · 1 part or all of the work failed, the rest is done and listed · 2 refused before any work ·
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from types import FrameType
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+import dgpnet
+from dgpnet.errors import Error
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One command: the line `dgpnet --help` shows, and the extra that brings what it imports."""
+
+    summary: str
+    extra: str | None = None
+
+
+COMMANDS: dict[str, Entry] = {
+    "segment": Entry("Masks for a folder of photographs from a few painted ones."),
+    "learn": Entry("Learn from a few masks and keep the result in a .concept file."),
+    "suggest": Entry("Which photographs to annotate first."),
+    "train": Entry("Train a network on episodes.", "train"),
+    "evaluate": Entry("Measure a checkpoint by the field's protocol."),
+    "reproduce": Entry("The paper's tables, ours beside theirs.", "train"),
+    "benchmark": Entry("Speed and memory, beside the paper's listing done naively."),
+    "weights": Entry("Convert, inspect and fetch weights."),
+    "demo": Entry("See it work on bundled photographs.", "demo"),
+}
+
+HELP = """Few-shot segmentation: a few painted masks in, masks for every other photograph out.
+
+Example: dgpnet segment painted/ photos/ --out masks/ --overlay
+"""
+
+
+def main() -> NoReturn:
+    """Run this process's command line and leave with its exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line, e.g. `["learn", "painted", "--out", "mug.concept"]`, and return its exit code."""
+    words = list(arguments)
+    name = next((word for word in words if not word.startswith("-")), None)
+    previous = _interrupt_on_terminate()
+    try:
+        application(name)(args=words, prog_name="dgpnet")
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except Error as error:
+        return _say(error, 2)
+    except ModuleNotFoundError as error:
+        return _say(_missing(name, error), 2)
+    except OSError as error:
+        return _say(f"{error.filename or 'The system'}: {error.strerror or error}.", 1)
+    except KeyboardInterrupt:
+        return _say("Interrupted; nothing is half-written.", 130)
+    finally:
+        if previous is not None:
+            signal.signal(signal.SIGTERM, previous)
+    return 0
+
+
+def application(name: str | None) -> typer.Typer:
+    """The Typer application in which command `name` is real and every other one is only its line of help."""
+    app = typer.Typer(
+        help=HELP,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    for command, entry in COMMANDS.items():
+        if command != name:
+            app.command(command, help=entry.summary)(_line_of_help)
+            continue
+        handler: Any = getattr(import_module(f"dgpnet.cli.{command}"), command)
+        if isinstance(handler, typer.Typer):
+            app.add_typer(handler, name=command, help=entry.summary)
+        else:
+            app.command(command)(handler)
+    return app
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(dgpnet.__version__)
+        raise typer.Exit()
+
+
+def _root(
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None: ...
+
+
+def _line_of_help() -> None: ...
+
+
+def _missing(name: str | None, error: ModuleNotFoundError) -> str:
+    """One sentence for a package that is not there, with the extra that brings it."""
+    entry = COMMANDS.get(name or "")
+    if error.name is None or error.name.split(".")[0] == "dgpnet" or entry is None:
+        return str(error)
+    extra = f"[{entry.extra}]" if entry.extra else ""
+    return f"`dgpnet {name}` needs the package {error.name}; install it with: pip install 'dgpnet{extra}'"
+
+
+def _say(what: object, code: int) -> int:
+    print(f"dgpnet: {what}", file=sys.stderr)
+    return code
+
+
+Handler = Callable[[int, FrameType | None], Any] | int | None
+
+
+def _interrupt_on_terminate() -> Handler:
+    """Let a polite kill end like Ctrl-C, so that open files are tidied away; returns the handler to put back."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        return signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # not the main thread, where signals cannot be caught
+        return None

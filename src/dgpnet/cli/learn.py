@@ -1,0 +1,46 @@
+"""`dgpnet learn`: a few masks into a .concept file."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dgpnet.cli.common import AsJson, Classes, Device, Images, Model, Support, describe, read_concept
+
+
+def learn(
+    support: Support,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The concept file to write.")],
+    classes: Classes = None,
+    images: Images = None,
+    model: Model = "default",
+    device: Device = None,
+    as_json: AsJson = False,
+) -> None:
+    """Learn from a few masks and keep the result in one file, which `dgpnet segment` takes in place of SUPPORT.
+
+    \b
+    Example: dgpnet learn painted/ --out mug.concept
+    """
+    from dgpnet.errors import Error
+    from dgpnet.segmenter import load
+
+    if out.suffix != ".concept":
+        raise Error(f"A concept file ends in .concept, given {out}; try {out.with_suffix('.concept')}.")
+    if support.resolve() == out.resolve():
+        raise Error(f"{out} is both what is learned from and what is written; choose another --out.")
+    _, learn_it = read_concept(support, load(model, device=device), classes=classes, images=images)
+    concept = learn_it()
+    concept.save(out)
+    if as_json:
+        answer = {
+            "out": str(out),
+            "classes": concept.classes,
+            "examples": concept.examples,
+            "budgeted": concept.budgeted,
+            "model": concept.segmenter.fingerprint,
+        }
+        typer.echo(json.dumps(answer, indent=1))
+    else:
+        typer.echo(f"{describe(concept)} Wrote {out}.")

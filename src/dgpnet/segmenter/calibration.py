@@ -1,0 +1,119 @@
+"""From a network's log-odds to numbers that mean what they say: how likely a label is wrong, how good a mask is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dgpnet.errors import Error
+
+#: Part of the photograph that counts as found in any case, so that an empty mask of an empty photograph scores 1.
+NOTHING = 1e-3
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A rising, piecewise linear map of [0, 1] through the knots (x, y), constant outside them."""
+
+    x: tuple[float, ...] = (0.0, 1.0)
+    y: tuple[float, ...] = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        numbers = all(math.isfinite(value) for value in (*self.x, *self.y))
+        rising = all(a < b for a, b in zip(self.x, self.x[1:], strict=False))
+        never_falls = all(a <= b for a, b in zip(self.y, self.y[1:], strict=False))
+        inside = all(0 <= value <= 1 for value in self.y)
+        if not (self.x and len(self.x) == len(self.y) and numbers and rising and never_falls and inside):
+            raise Error("A calibration curve needs as many y as x, x that rise and y in [0, 1] that do not fall.")
+
+    def __call__(self, values: Tensor) -> Tensor:
+        """values: any shape, float -> the same shape."""
+        if self == Curve():
+            return values
+        x, y = (torch.tensor(knots, dtype=values.dtype, device=values.device) for knots in (self.x, self.y))
+        if len(self.x) == 1:
+            return y.expand(values.shape)
+        values = values.clamp(self.x[0], self.x[-1]).contiguous()
+        right = torch.searchsorted(x, values).clamp(1, len(self.x) - 1)
+        share = (values - x[right - 1]) / (x[right] - x[right - 1])
+        return torch.lerp(y[right - 1], y[right], share)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What was fitted on held-out episodes and is stored with the weights; the default changes nothing.
+
+    temperature   divides the log-odds; never changes which label is the most probable
+    background    1 − p of a pixel labelled background -> the probability that it is wrong
+    foreground    the same for a pixel labelled with a class
+    score         the expected IoU by those probabilities -> the IoU that such masks had
+    """
+
+    temperature: float = 1.0
+    background: Curve = field(default_factory=Curve)
+    foreground: Curve = field(default_factory=Curve)
+    score: Curve = field(default_factory=Curve)
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.temperature) and self.temperature > 0):
+            raise Error(f"The calibration's temperature must be a positive number, got {self.temperature}.")
+
+    @staticmethod
+    def from_json(fields: Mapping[str, Any] | None) -> Calibration:
+        """From `{"temperature": 1.3, "background": {"x": […], "y": […]}, …}`, any of them missing."""
+        fields = dict(fields or {})
+        try:
+            curves = {
+                name: Curve(tuple(map(float, fields[name]["x"])), tuple(map(float, fields[name]["y"])))
+                for name in ("background", "foreground", "score")
+                if name in fields
+            }
+            return Calibration(temperature=float(fields.get("temperature", 1.0)), **curves)
+        except (TypeError, KeyError) as error:
+            raise Error(
+                f"The checkpoint's calibration cannot be read ({error!r}); save the checkpoint again."
+            ) from error
+
+    def to_json(self) -> dict[str, Any]:
+        """What `from_json` reads."""
+        curves = {"background": self.background, "foreground": self.foreground, "score": self.score}
+        return {
+            "temperature": self.temperature,
+            **{name: {"x": list(curve.x), "y": list(curve.y)} for name, curve in curves.items()},
+        }
+
+    def probability(self, log_odds: Tensor) -> Tensor:
+        """log_odds: (C, ...) of each class against the background -> (C + 1, ...), softmax over [0, log-odds]."""
+        return torch.cat([torch.zeros_like(log_odds[:1]), log_odds / self.temperature]).softmax(0)
+
+    def uncertainty(self, probability: Tensor, mask: Tensor) -> Tensor:
+        """probability: (C + 1, ...), mask: (...) int64 -> (...) in [0, 1], the probability that the label is wrong."""
+        doubt = (1 - probability.gather(0, mask[None])[0]).clamp(0, 1)
+        if self.background == self.foreground:
+            return self.background(doubt)
+        return torch.where(mask == 0, self.background(doubt), self.foreground(doubt))
+
+
+def overlaps(probability: Tensor, uncertainty: Tensor, mask: Tensor) -> Tensor:
+    """Expected intersection and union of each class, in pixels: (2, C), to be summed over parts of a photograph.
+
+    A pixel has its label with probability 1 − uncertainty; the rest is shared among the others as `probability` does.
+    """
+    doubt = (1 - probability.gather(0, mask[None])[0]).clamp(min=1e-12)
+    others = probability[1:] * (uncertainty / doubt)
+    here = mask == torch.arange(1, len(probability), device=mask.device).view(-1, *[1] * mask.dim())
+    sure = torch.where(here, 1 - uncertainty, 0.0)
+    union = torch.where(here, 1.0, others)
+    pixels = tuple(range(1, others.dim()))
+    return torch.stack([sure.sum(pixels, dtype=torch.float64), union.sum(pixels, dtype=torch.float64)])
+
+
+def expected_iou(overlaps: Tensor, pixels: int) -> Tensor:
+    """overlaps: (2, C) of a photograph of so many pixels -> a number in [0, 1], classes weighted by their union."""
+    sums = overlaps.sum(1) + NOTHING * pixels
+    return sums[0] / sums[1]

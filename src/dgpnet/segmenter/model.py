@@ -1,0 +1,188 @@
+"""`Segmenter`: a trained network, ready to learn from a few masks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dgpnet import weights
+from dgpnet.errors import Error
+from dgpnet.images import MAX_PIXELS, read_photo
+from dgpnet.learners import GaussianLearner
+from dgpnet.learners.gaussian import LearnedGaussian
+from dgpnet.network import DGPNet, Memory
+from dgpnet.segmenter.calibration import Calibration
+from dgpnet.segmenter.concept import EXACT_POINTS, INDUCING_POINTS, Concept, check_shown, count_points
+from dgpnet.segmenter.streams import ahead, batches
+from dgpnet.segmenter.suggest import GRID, greedy_order
+from dgpnet.segmenter.support import Examples, Prepared, Source, as_input, pixels_of, prepare, read_examples
+
+#: Photographs that go through the network together.
+BATCH = {"cuda": 16, "cpu": 4}
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Photographs to choose from: features (N, GRID², D), their places in the given list, and what was unreadable."""
+
+    features: Tensor
+    readable: list[int]
+    failures: dict[int, Error]
+
+    def whole(self) -> Pool:
+        """Itself; raises the first failure where there is one."""
+        for error in self.failures.values():
+            raise error
+        return self
+
+
+class Segmenter:
+    """A trained network, ready to learn concepts from a few masks. Holds no state beyond the network."""
+
+    def __init__(self, network: DGPNet, *, calibration: Calibration | None = None) -> None:
+        self.network = network.eval().requires_grad_(False)
+        self.calibration = calibration or Calibration()
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.network.parameters()).device
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the network's configuration and weights: a Concept belongs to one fingerprint."""
+        return weights.fingerprint(self.network)
+
+    def learn(
+        self, photos: Iterable[Source], masks: Iterable[Source], *, classes: Sequence[str] | None = None
+    ) -> Concept:
+        """Learn C classes from K ≥ 1 photographs and their masks.
+
+        photos: paths, PIL images, (H, W, 3) or (H, W) uint8 arrays, or (3, H, W) tensors.
+        masks: paths, PIL images, boolean or integer arrays: 0 background, 1 … C classes, 255 ignore.
+        classes: C names; by default as many classes as the masks' largest value.
+        A photograph without a class is a negative example; a class that no mask shows is an error.
+        """
+        examples, names = read_examples(photos, masks, classes, self.network.config)
+        check_shown(examples.shown, names)
+        points = self.points(examples)
+        budget = INDUCING_POINTS if count_points(points) > EXACT_POINTS else None
+        with torch.no_grad():
+            learned = {
+                name: branch.learner.learn(*points[name], budget=budget)
+                for name, branch in self.network._branches().items()
+            }
+        memory = Memory(learned, len(examples.photos), len(names))
+        return Concept(self, memory, names, examples.shown, examples.sides)
+
+    def suggest(self, photos: Iterable[Source], *, budget: int = 5) -> list[int]:
+        """Which of the photographs to annotate first, before any mask exists: indices, the most telling first."""
+        return self.order(self.pool(photos).whole(), budget)
+
+    def order(self, pool: Pool, budget: int, memory: Memory | None = None) -> list[int]:
+        """`suggest` on photographs that are encoded already, given what was learned so far; unreadable ones left out."""
+        if budget < 1:
+            raise Error(f"The budget is how many photographs to suggest, at least 1; given {budget}.")
+        if not pool.readable:
+            raise Error("There is no readable photograph to choose from; give at least one.")
+        level, learner = self._deepest()
+        learned = memory.learned[level] if memory is not None else None
+        known = learned.posterior if isinstance(learned, LearnedGaussian) else None
+        with torch.no_grad():
+            order = greedy_order(learner.gp.kernel, learner.gp.noise, pool.features, budget, known)
+        return [pool.readable[i] for i in order]
+
+    def pool(self, photos: Iterable[Source], *, max_pixels: int = MAX_PIXELS) -> Pool:
+        """Encode photographs for `order`, a few at a time."""
+        level, _ = self._deepest()
+        failures: dict[int, Error] = {}
+        readable: list[int] = []
+        found = [torch.empty(0, GRID**2, self.network.config.features, device=self.device)]
+
+        def good(stream: Iterable[tuple[Source, Future[Prepared]]]) -> Iterator[Prepared]:
+            for i, (_, future) in enumerate(stream):
+                error = future.exception()
+                if isinstance(error, Error):
+                    failures[i] = error
+                else:
+                    readable.append(i)
+                    yield future.result()
+
+        with (
+            torch.no_grad(),
+            closing(ahead(photos, partial(self.read, max_pixels=max_pixels), cost=pixels_of)) as stream,
+        ):
+            for group in batches(good(stream), self.batch(1)):
+                inputs = self.as_input([one.photo for one in group])
+                projected = self.network.encoder.project[level](self.network.encoder(inputs)[int(level)])
+                found.append(F.adaptive_avg_pool2d(projected.float(), GRID).flatten(2).mT)
+        return Pool(torch.cat(found), readable, failures)
+
+    def _deepest(self) -> tuple[str, GaussianLearner]:
+        """Name and learner of the deepest level, which must be a Gaussian process."""
+        level = str(max(self.network.config.levels))
+        learner = getattr(self.network._branches().get(level), "learner", None)
+        if not isinstance(learner, GaussianLearner):
+            raise Error(
+                f"Only a Gaussian process knows what it does not know; this model's learner is "
+                f"{self.network.config.learner!r}: use a model with learner 'gp' for suggestions."
+            )
+        return level, learner
+
+    # -- what the concept and the folder job share ---------------------------------------------------------------------
+
+    def batch(self, classes: int) -> int:
+        """How many photographs to take through the network at once."""
+        return max(1, BATCH.get(self.device.type, BATCH["cpu"]) // classes)
+
+    def read(self, source: Source, max_pixels: int = MAX_PIXELS) -> Prepared:
+        """Decode a photograph and bring it to the network's size."""
+        return prepare(read_photo(source, max_pixels=max_pixels), self.network.config)
+
+    def as_input(self, photos: Sequence[Tensor]) -> Tensor:
+        """(3, h, w) uint8 each -> (N, 3, S, S) normalised, on the network's device."""
+        return as_input(photos, self.network.config.size, self.device)
+
+    def points(self, examples: Examples) -> dict[str, tuple[Tensor, Tensor]]:
+        """Features and outputs of the support at each level, encoded a few photographs at a time."""
+        parts: dict[str, list[tuple[Tensor, Tensor]]] = {}
+        at_once = self.batch(1)
+        with torch.no_grad():
+            for photos, masks in zip(batches(examples.photos, at_once), examples.masks.split(at_once), strict=True):
+                features = self.network.encoder(self.as_input(photos))
+                points = self.network._support_points(features, masks.to(self.device, torch.float32)[None])
+                for name, pair in points.items():
+                    parts.setdefault(name, []).append(pair)
+        return {name: _joined(pairs) for name, pairs in parts.items()}
+
+
+def load(name: str | os.PathLike[str] = "default", *, device: str | torch.device | None = None) -> Segmenter:
+    """The checkpoint that ships with the package ("default" or "small"), or one from a file, ready to learn.
+
+    device: "cpu", "cuda", …; by default CUDA where there is a device, otherwise the CPU.
+    """
+    path = weights.checkpoint_path(os.fspath(name))
+    about = weights.read_metadata(path)
+    network = weights.load(path, device=_device(device))
+    return Segmenter(network, calibration=Calibration.from_json(about["calibration"]))
+
+
+def _device(wanted: str | torch.device | None) -> torch.device:
+    try:
+        device = torch.device(wanted or ("cuda" if torch.cuda.is_available() else "cpu"))
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise Error(f"There is no device {wanted!r} here ({str(error).splitlines()[0]}); try device 'cpu'.") from error
+    return device
+
+
+def _joined(pairs: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    xs, ys = zip(*pairs, strict=True)
+    return torch.cat(xs, 1), torch.cat(ys, 1)

@@ -1,0 +1,123 @@
+"""A job's results for people: tables sorted for review, and a report that opens from disk without a server."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from dgpnet.files import atomic
+from dgpnet.images import PALETTE
+from dgpnet.pictures import heat_map
+from dgpnet.segmenter.ledger import Entry
+from dgpnet.segmenter.page import PAGE
+
+#: Longest side of the report's pictures, in pixels.
+THUMBNAIL = 480
+#: Uncertainty that is drawn brightest: two labels that are equally likely.
+BRIGHTEST = 0.5
+
+
+def thumbnail_size(size: tuple[int, int]) -> tuple[int, int]:
+    """(H, W) of a photograph -> of its picture in the report."""
+    scale = min(1.0, THUMBNAIL / max(size))
+    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
+
+
+def write_thumbnails(
+    report: Path,
+    key: str,
+    photo: NDArray[np.uint8],
+    mask: NDArray[np.uint8],
+    uncertainty: NDArray[np.float32],
+) -> None:
+    """The three pictures of one photograph, all of one size: photo (h, w, 3), mask (h, w), uncertainty (h, w).
+
+    Mask and uncertainty are transparent where there is nothing to see, and are laid over the photograph by the page.
+    """
+    _save(Image.fromarray(photo), _place(report / "photo", key, ".jpg"), quality=82)
+    layer = Image.fromarray(mask).convert("L")
+    layer.putpalette(PALETTE.tobytes())
+    _save(layer, _place(report / "mask", key, ".png"), transparency=bytes([0] + [255] * 255))
+    heat = Image.fromarray((uncertainty * (255 / BRIGHTEST)).clip(0, 255).astype(np.uint8)).convert("L")
+    ramp = np.linspace(0, 1, 256)
+    heat.putpalette(np.asarray(heat_map(ramp[None])).tobytes())
+    _save(heat, _place(report / "uncertainty", key, ".png"), transparency=(255 * ramp**0.5).astype(np.uint8).tobytes())
+
+
+def _place(folder: Path, key: str, suffix: str) -> Path:
+    path = folder / f"{key}{suffix}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _save(picture: Image.Image, path: Path, **options: Any) -> None:
+    with atomic(path) as temporary:
+        picture.save(temporary, **options)
+
+
+def for_review(entries: Iterable[Entry]) -> list[Entry]:
+    """The least certain first."""
+    return sorted(entries, key=lambda entry: (entry.score, entry.name))
+
+
+def write_report(
+    report: Path, title: str, classes: Sequence[str], entries: Sequence[Entry], failures: Mapping[str, str]
+) -> None:
+    """`index.html` and its `data.js`; the pictures are there already. failures: name -> what went wrong."""
+    colours = [f"#{bytes(PALETTE[i]).hex()}" for i in range(1, len(classes) + 1)]
+    data = {
+        "title": title,
+        "classes": [{"name": name, "colour": colour} for name, colour in zip(classes, colours, strict=True)],
+        "rows": [
+            [e.key, e.width, e.height, round(e.score, 5), round(e.uncertainty, 5), round(e.novelty, 5), e.areas,
+             round(e.seconds, 4)]
+            for e in entries
+        ],
+        "failures": list(failures.items()),
+    }  # fmt: skip
+    report.mkdir(parents=True, exist_ok=True)
+    with atomic(report / "data.js") as temporary:
+        temporary.write_text(f"window.dgpnetReport = {json.dumps(data)};\n", encoding="utf-8")
+    with atomic(report / "index.html") as temporary:
+        temporary.write_text(PAGE, encoding="utf-8")
+
+
+def write_summary(
+    out: Path, about: Mapping[str, Any], classes: Sequence[str], entries: Sequence[Entry], failures: Mapping[str, str]
+) -> None:
+    """`summary.csv` and `summary.json`: one line a photograph in the order given, failures at the end."""
+    photographs = [_row(entry, classes) for entry in entries]
+    listed = [{"photo": name, "error": why} for name, why in failures.items()]
+    with atomic(out / "summary.json") as temporary:
+        whole = {**about, "classes": list(classes), "photographs": photographs, "failures": listed}
+        temporary.write_text(json.dumps(whole, indent=1, ensure_ascii=False), encoding="utf-8")
+    columns = ["photo", "mask", "score", "uncertainty", "novelty", "width", "height"]
+    columns += [f"area {name}" for name in classes] + ["seconds", "error"]
+    with atomic(out / "summary.csv") as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, columns)
+        table.writeheader()
+        for row in photographs:
+            areas = {f"area {name}": area for name, area in row["areas"].items()}
+            table.writerow({**{name: row[name] for name in columns if name in row}, **areas})
+        table.writerows(listed)
+
+
+def _row(entry: Entry, classes: Sequence[str]) -> dict[str, Any]:
+    return {
+        "photo": entry.name,
+        "mask": f"masks/{entry.key}.png",
+        "score": round(entry.score, 5),
+        "uncertainty": round(entry.uncertainty, 5),
+        "novelty": round(entry.novelty, 5),
+        "width": entry.width,
+        "height": entry.height,
+        "areas": dict(zip(classes, entry.areas, strict=True)),
+        "seconds": round(entry.seconds, 4),
+    }

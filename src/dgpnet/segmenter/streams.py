@@ -1,0 +1,103 @@
+"""Work done ahead in threads, in order and within bounds, so that reading, computing and writing overlap."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+#: Pixels of decoded photographs that may wait in one queue, 300 MB of RGB; one photograph that is larger may too.
+PIXELS_IN_FLIGHT = 100_000_000
+
+
+def threads() -> int:
+    """Threads for decoding, and as many for writing: both spend their time outside Python's lock."""
+    return min(16, os.cpu_count() or 1)
+
+
+def ahead(
+    items: Iterable[Item],
+    work: Callable[[Item], Result],
+    *,
+    cost: Callable[[Item], int],
+    limit: int = PIXELS_IN_FLIGHT,
+    window: int | None = None,
+) -> Generator[tuple[Item, Future[Result]]]:
+    """`work(item)` for each item, in order, done by threads before it is asked for.
+
+    At most `window` results wait (default: four a thread), and no more than `limit` in sum of `cost`, though always
+    one. The futures that come back are finished: `.result()` gives what `work` returned or raises what it raised.
+    """
+    window = window or 4 * threads()
+    waiting: deque[tuple[Item, Future[Result], int]] = deque()
+    spent = 0
+    with ThreadPoolExecutor(threads(), thread_name_prefix="ahead") as pool:
+        try:
+            for item in items:
+                price = cost(item)
+                while waiting and (len(waiting) >= window or spent + price > limit):
+                    first, future, paid = waiting.popleft()
+                    _settle(future)
+                    yield first, future
+                    spent -= paid
+                waiting.append((item, pool.submit(work, item), price))
+                spent += price
+            while waiting:
+                first, future, _ = waiting.popleft()
+                _settle(future)
+                yield first, future
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _settle(future: Future[Result]) -> None:
+    future.exception()
+
+
+class Background:
+    """Work handed over to threads, at most `limit` in sum of cost waiting; the first failure comes out of `put`."""
+
+    def __init__(self, limit: int = PIXELS_IN_FLIGHT) -> None:
+        self.limit = limit
+        self.spent = 0
+        self.waiting: deque[tuple[Future[None], int]] = deque()
+        self.pool = ThreadPoolExecutor(threads(), thread_name_prefix="behind")
+
+    def __enter__(self) -> Background:
+        return self
+
+    def put(self, work: Callable[[], None], cost: int) -> None:
+        """Queue `work`, waiting while too much is queued; raises what earlier work raised."""
+        full = 4 * threads()
+        while self.waiting and (
+            self.waiting[0][0].done() or len(self.waiting) >= full or self.spent + cost > self.limit
+        ):
+            self._finish_one()
+        self.waiting.append((self.pool.submit(work), cost))
+        self.spent += cost
+
+    def _finish_one(self) -> None:
+        future, cost = self.waiting.popleft()
+        self.spent -= cost
+        future.result()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Wait for what is queued; when leaving because of an error, drop what has not begun."""
+        try:
+            while self.waiting and kind is None:
+                self._finish_one()
+        finally:
+            self.pool.shutdown(wait=True, cancel_futures=True)
+
+
+def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Lists of `size` items in order, the last one shorter."""
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch

@@ -1,0 +1,194 @@
+"""Photographs and masks as people give them, made into what the network learns from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from dgpnet.errors import Error
+from dgpnet.images import IGNORE, MEAN, STD, photo_size, read_mask, read_photo, resize_mask, resize_photo
+from dgpnet.segmenter.streams import ahead
+
+if TYPE_CHECKING:
+    from dgpnet.network import Config
+
+#: What a photograph or a mask may be: a path, a PIL image, an array or a tensor.
+Source = str | os.PathLike[str] | Image.Image | NDArray[Any] | Tensor
+MAX_CLASSES = IGNORE - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A photograph as the network takes it: its content (3, h, w) uint8, h and w at most the network's side."""
+
+    photo: Tensor
+    size: tuple[int, int]
+    """(H, W) of the photograph itself."""
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """K annotated photographs of C classes, as the network takes them.
+
+    photos: K of (3, h, w) uint8, h and w at most S · masks: (K, C, S, S) bool, False beyond h and w ·
+    shown: (K, C) bool, which mask shows which class · sides: (K,), pixels of each photograph's own side (√HW)
+    """
+
+    photos: tuple[Tensor, ...]
+    masks: Tensor
+    shown: NDArray[np.bool_]
+    sides: tuple[float, ...]
+
+
+def fitted(size: tuple[int, int], config: Config) -> tuple[int, int]:
+    """(h, w) that a photograph of `size` (H, W) has inside the network's square."""
+    if config.resize == "square":
+        return config.size, config.size
+    scale = config.size / max(size)
+    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
+
+
+def prepare(photo: NDArray[np.uint8], config: Config) -> Prepared:
+    """photo: (H, W, 3) uint8."""
+    size = (photo.shape[0], photo.shape[1])
+    return Prepared(torch.from_numpy(resize_photo(photo, fitted(size, config))).permute(2, 0, 1), size)
+
+
+def as_input(photos: Sequence[Tensor], side: int, device: torch.device) -> Tensor:
+    """Photographs (3, h, w) uint8 -> (N, 3, side, side) float32, normalised; zeros below and right of smaller ones."""
+    mean, std = (torch.tensor(values, device=device).view(3, 1, 1) for values in (MEAN, STD))
+    batch = torch.zeros(len(photos), 3, side, side, device=device)
+    for place, photo in zip(batch, photos, strict=True):
+        place[:, : photo.shape[1], : photo.shape[2]] = (photo.to(device, torch.float32) / 255 - mean) / std
+    return batch
+
+
+def read_examples(
+    photos: Iterable[Source], masks: Iterable[Source], classes: Sequence[str] | None, config: Config
+) -> tuple[Examples, tuple[str, ...]]:
+    """Read and check K examples, a few at a time; `classes` None takes as many classes as the masks' largest value.
+
+    Whether every class is shown is for the caller to check: further examples need not show all of them.
+    """
+    stream = ahead(_pairs(photos, masks), lambda pair: _read(*pair, config), cost=_cost)
+    read = [future.result() for _, future in stream]
+    if not read:
+        raise Error("No example was given; learning needs at least one photograph with its mask.")
+    names = _class_names(classes, max(max(one.masks, default=0) for one in read))
+    for one in read:
+        unknown = sorted(value for value in one.masks if value not in range(1, len(names) + 1))
+        if unknown:
+            raise Error(
+                f"{one.name} has the values {', '.join(map(str, unknown[:8]))}, which are no class; "
+                f"masks hold 0 for background, 1 … {len(names)} for {', '.join(names)} and {IGNORE} for ignore."
+            )
+    return _stacked(read, len(names), config.size), names
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """One example: the photograph, and the mask of each value that it shows, at the network's size."""
+
+    name: str
+    prepared: Prepared
+    masks: dict[int, NDArray[np.bool_]]
+
+
+def _pairs(photos: Iterable[Source], masks: Iterable[Source]) -> Iterator[tuple[int, Source, Source]]:
+    for what, given in (("photos", photos), ("masks", masks)):
+        if isinstance(given, str | os.PathLike | Image.Image):
+            raise Error(f"{what} is a list with one entry an example; given {type(given).__name__}: put it in a list.")
+    try:
+        yield from ((i, *pair) for i, pair in enumerate(zip(photos, masks, strict=True)))
+    except ValueError as error:
+        if isinstance(error, Error):
+            raise
+        raise Error("Each photograph needs one mask: there are not as many masks as photographs.") from error
+
+
+def _cost(pair: tuple[int, Source, Source]) -> int:
+    return pixels_of(pair[1])
+
+
+def _read(i: int, photo_source: Source, mask_source: Source, config: Config) -> _Read:
+    name = _name(mask_source, f"mask {i}")
+    photo = read_photo(photo_source)
+    size = (photo.shape[0], photo.shape[1])
+    path = Path(photo_source) if isinstance(photo_source, str | os.PathLike) else None
+    label = read_mask(mask_source, size=size, photo=path)
+    if label.dtype == np.uint32:
+        raise Error(f"{name} holds colours; give a mask of class numbers 0, 1, 2 … instead.")
+    prepared = prepare(photo, config)
+    inside = (prepared.photo.shape[1], prepared.photo.shape[2])
+    shown = {int(value) for value in np.unique(label)} - {0, IGNORE}
+    if len(shown) > MAX_CLASSES or min(shown, default=1) < 0:
+        raise Error(f"{name} has {len(shown)} different values, which is no mask; give class numbers 0, 1, 2 …")
+    return _Read(name, prepared, {value: shrunk(label == value, inside) for value in shown})
+
+
+def _name(source: Source, otherwise: str) -> str:
+    return os.fspath(source) if isinstance(source, str | os.PathLike) else otherwise
+
+
+def _class_names(classes: Sequence[str] | None, largest: int) -> tuple[str, ...]:
+    if isinstance(classes, str):
+        raise Error(f"classes is a list of names, given the text {classes!r}; write [{classes!r}].")
+    if classes is not None:
+        names = tuple(str(name) for name in classes)
+        if not names or len(set(names)) < len(names):
+            raise Error(f"classes needs at least one name and each name once, given {list(names)}.")
+    elif largest == 0:
+        raise Error(
+            "No mask shows anything: all are 0 (background) or 255 (ignore); paint the object with 1. "
+            "A mask saved as black and white has 255 for the object: pass `mask > 0`."
+        )
+    else:
+        names = tuple(f"class {i}" for i in range(1, largest + 1)) if largest > 1 else ("object",)
+    if len(names) > MAX_CLASSES:
+        raise Error(f"At most {MAX_CLASSES} classes fit into an 8-bit mask; given {len(names)}: learn them in parts.")
+    return names
+
+
+def _stacked(read: Sequence[_Read], classes: int, side: int) -> Examples:
+    masks = torch.zeros(len(read), classes, side, side, dtype=torch.bool)
+    for k, one in enumerate(read):
+        height, width = one.prepared.photo.shape[1:]
+        for value, mask in one.masks.items():
+            masks[k, value - 1, :height, :width] = torch.from_numpy(mask)
+    shown = np.array([[value in one.masks for value in range(1, classes + 1)] for one in read], dtype=bool)
+    sides = tuple((one.prepared.size[0] * one.prepared.size[1]) ** 0.5 for one in read)
+    return Examples(tuple(one.prepared.photo for one in read), masks, shown, sides)
+
+
+def pixels_of(source: Source) -> int:
+    """Pixels of a photograph without decoding it; 0 where they cannot be known, which reading it will explain."""
+    try:
+        if isinstance(source, str | os.PathLike):
+            height, width = photo_size(source)
+        elif isinstance(source, Image.Image):
+            height, width = source.size
+        else:
+            height, width = sorted(source.shape)[-2:]
+        return int(height) * int(width)
+    except (Error, AttributeError, TypeError, ValueError):
+        return 0
+
+
+def shrunk(mask: NDArray[np.bool_], size: tuple[int, int]) -> NDArray[np.bool_]:
+    """A mask (H, W) at `size`, nearest; what would vanish stays as every cell that it touches."""
+    small: NDArray[np.bool_] = resize_mask(mask, size)
+    if small.any():
+        return small
+    rows, columns = np.nonzero(mask)
+    touched = np.zeros(size, dtype=bool)
+    touched[rows * size[0] // mask.shape[0], columns * size[1] // mask.shape[1]] = True
+    return touched

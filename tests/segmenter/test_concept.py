@@ -1,0 +1,376 @@
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+import dgpnet
+from dgpnet import weights
+from dgpnet.errors import Error
+from dgpnet.segmenter import Calibration, Concept, Segmentation, Segmenter, concept, load
+from dgpnet.segmenter.calibration import Curve
+from tests.tiny import CONFIG, SIZE, scene, scenes, tiny_checkpoint, tiny_network, tiny_segmenter
+
+CLOSE = {"atol": 1e-4, "rtol": 1e-4}
+
+
+@pytest.fixture(scope="module")
+def segmenter() -> Segmenter:
+    return tiny_segmenter()
+
+
+def same(a: Segmentation, b: Segmentation) -> None:
+    for name in ("probability", "uncertainty", "novelty"):
+        np.testing.assert_allclose(getattr(a, name), getattr(b, name), **CLOSE)
+    assert (a.mask == b.mask).mean() > 0.999
+    assert a.score == pytest.approx(b.score, abs=1e-3)
+
+
+QUERY = scene(50, (70, 90))[0]
+
+
+@pytest.mark.parametrize("learner", ["gp", "prototype", "prior", "none"])
+def test_a_segmentation_has_the_photographs_own_size(learner):
+    photos, masks = scenes(2)
+    found = tiny_segmenter(CONFIG.but(learner=learner)).learn(photos, masks, classes=["mug"]).segment(QUERY)
+    assert found.mask.shape == found.uncertainty.shape == found.novelty.shape == QUERY.shape[:2]
+    assert found.probability.shape == (2, *QUERY.shape[:2])
+    assert 0 <= found.score <= 1
+    assert (found.novelty.max() > 0) == (learner == "gp")
+    assert found.novelty.max() <= 1
+
+
+def test_what_was_shown_is_less_novel_than_what_was_not(segmenter):
+    photos, masks = scenes(2)
+    learned = segmenter.learn(photos, masks)
+    strange = np.full((64, 64, 3), (255, 0, 255), np.uint8)
+    assert learned.segment(photos[0]).novelty.mean() < learned.segment(strange).novelty.mean()
+
+
+def test_extending_is_learning_all_at_once(segmenter):
+    photos, masks = scenes(4)
+    parts = segmenter.learn(photos[:2], masks[:2]).extend(photos[2:3], masks[2:3]).extend(photos[3:], masks[3:])
+    whole = segmenter.learn(photos, masks)
+    same(parts.segment(QUERY), whole.segment(QUERY))
+    assert parts.examples == whole.examples == 4
+    assert parts.sides == whole.sides
+    np.testing.assert_array_equal(parts.shown, whole.shown)
+
+
+@pytest.mark.parametrize("example", [0, 1, 2])
+def test_taking_an_example_back_is_never_having_shown_it(segmenter, example):
+    photos, masks = scenes(3)
+    fewer = segmenter.learn(photos, masks).without(example)
+    del photos[example], masks[example]
+    same(fewer.segment(QUERY), segmenter.learn(photos, masks).segment(QUERY))
+
+
+def test_a_concept_is_a_value_that_nothing_changes(segmenter):
+    photos, masks = scenes(3)
+    learned = segmenter.learn(photos[:2], masks[:2])
+    before = learned.segment(QUERY)
+    learned.extend(photos[2:], masks[2:])
+    learned.without(0)
+    segmenter.learn(photos[2:], masks[2:])
+    np.testing.assert_array_equal(learned.segment(QUERY).probability, before.probability)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        learned.classes = ("other",)
+
+
+def test_batched_is_one_by_one_and_in_order(segmenter):
+    photos, masks = scenes(2)
+    learned = segmenter.learn(photos, masks)
+    queries = [scene(i, (30 + i, 50))[0] for i in range(11)]
+    found = list(learned.segment_all(iter(queries)))
+    assert [one.mask.shape for one in found] == [(30 + i, 50) for i in range(11)]
+    for one, query in zip(found, queries, strict=True):
+        same(one, learned.segment(query))
+
+
+def test_several_classes_at_once_are_each_class_alone(segmenter):
+    photos, masks = scenes(3, classes=2)
+    both = segmenter.learn(photos, masks, classes=["mug", "spoon"]).segment(QUERY)
+    odds = np.log(both.probability[1:]) - np.log(both.probability[0])
+    for c in (1, 2):
+        alone = segmenter.learn(photos, [mask == c for mask in masks]).segment(QUERY)
+        np.testing.assert_allclose(odds[c - 1], np.log(alone.probability[1] / alone.probability[0]), atol=1e-3)
+        np.testing.assert_allclose(both.novelty, alone.novelty, **CLOSE)
+
+
+def test_photographs_without_a_class_are_negative_examples(segmenter):
+    photos, masks = scenes(2)
+    learned = segmenter.learn([*photos, QUERY], [*masks, np.zeros(QUERY.shape[:2], np.uint8)])
+    assert learned.examples == 3
+    assert learned.classes == ("object",)
+
+
+def test_padded_photographs_keep_their_shape():
+    photos, masks = scenes(2)
+    learned = tiny_segmenter(CONFIG.but(resize="pad")).learn(photos, masks)
+    found = learned.segment(QUERY)
+    assert found.mask.shape == QUERY.shape[:2]
+    same(found, next(learned.segment_all([QUERY])))
+
+
+def test_calibration_comes_with_the_checkpoint_and_reaches_the_numbers(tmp_path):
+    fitted = Calibration(
+        temperature=2.0,
+        background=Curve((0.0, 1.0), (0.2, 0.2)),
+        foreground=Curve((0.0, 1.0), (0.4, 0.4)),
+        score=Curve((0.0, 1.0), (0.0, 0.5)),
+    )
+    weights.save(tmp_path / "net.safetensors", tiny_network(), calibration=fitted.to_json())
+    segmenter = load(tmp_path / "net.safetensors", device="cpu")
+    assert segmenter.calibration == fitted
+    photos, masks = scenes(2)
+    found = segmenter.learn(photos, masks).segment(QUERY)
+    np.testing.assert_allclose(found.uncertainty, np.where(found.mask == 0, 0.2, 0.4), atol=1e-6)
+    assert found.score <= 0.5
+    plain = tiny_segmenter().learn(photos, masks).segment(QUERY)
+    np.testing.assert_array_equal(found.mask, plain.mask)
+
+
+# -- EXIF, modes, sizes ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_masks_match_the_photograph_as_viewers_show_it(segmenter, tmp_path, orientation):
+    photo, mask = scene(3, (40, 72))
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    stored = tmp_path / "turned.png"
+    Image.fromarray(photo).save(stored, exif=exif)
+    upright = dgpnet.segmenter.support.read_photo(stored)
+    learned = segmenter.learn([stored], [mask])  # the mask is in the file's own orientation: recognised by its size
+    found = learned.segment(stored)
+    assert found.mask.shape == upright.shape[:2]
+    np.testing.assert_array_equal(found.mask, learned.segment(upright).mask)
+
+
+@pytest.mark.parametrize("mode", ["L", "1", "RGBA", "CMYK", "P", "I;16", "LA"])
+def test_every_kind_of_photograph_simply_works(segmenter, tmp_path, mode):
+    picture = Image.fromarray(QUERY).convert("L" if mode == "I;16" else mode)
+    if mode == "I;16":
+        picture = Image.fromarray(np.asarray(picture).astype(np.uint16) * 257)
+    path = tmp_path / ("photo.tif" if mode == "CMYK" else "photo.png")
+    picture.save(path)
+    photos, masks = scenes(1)
+    assert segmenter.learn(photos, masks).segment(path).mask.shape == QUERY.shape[:2]
+
+
+def test_the_first_frame_of_an_animation_counts(segmenter, tmp_path):
+    frames = [Image.fromarray(scene(i)[0]) for i in range(2)]
+    frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
+    photos, masks = scenes(1)
+    assert segmenter.learn(photos, masks).segment(tmp_path / "a.gif").mask.shape == (48, 64)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 300), (7, 5)])
+def test_tiny_photographs_work(segmenter, size):
+    photos, masks = scenes(1)
+    assert segmenter.learn(photos, masks).segment(np.zeros((*size, 3), np.uint8)).mask.shape == size
+
+
+def test_tiles_cover_a_large_photograph_and_a_small_one_is_seen_whole(segmenter):
+    photos, masks = scenes(2)
+    learned = segmenter.learn(photos, masks)
+    large = scene(9, (200, 330))[0]
+    tiled = learned.segment(large, tile=True)
+    assert tiled.mask.shape == large.shape[:2]
+    assert np.isfinite(tiled.probability).all()
+    assert abs(tiled.probability - learned.segment(large).probability).max() > 1e-4  # something else was looked at
+    small = scene(9, (SIZE, SIZE))[0]
+    same(learned.segment(small, tile=True), learned.segment(small))
+    same(next(learned.segment_all([large], tile=True)), tiled)
+
+
+def test_tiles_leave_no_seam(segmenter):
+    photos, masks = scenes(2)
+    flat = np.full((150, 150, 3), 90, np.uint8)
+    learned = segmenter.learn(photos, masks)
+    tile = learned.maps_of_tiles(flat[:SIZE, :SIZE]).log_odds
+    assert learned.maps_of_tiles(flat).log_odds.min() >= tile.min() - 1e-3
+    assert learned.maps_of_tiles(flat).log_odds.max() <= tile.max() + 1e-3
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def test_saving_and_loading_changes_nothing(segmenter, tmp_path):
+    photos, masks = scenes(3, classes=2)
+    learned = segmenter.learn(photos, masks, classes=["mug", "ünï 🍵"])
+    learned.save(tmp_path / "mug.concept")
+    back = Concept.load(tmp_path / "mug.concept", tiny_segmenter())
+    assert (back.classes, back.examples, back.sides) == (learned.classes, 3, learned.sides)
+    np.testing.assert_array_equal(back.segment(QUERY).probability, learned.segment(QUERY).probability)
+    same(back.without(1).segment(QUERY), learned.without(1).segment(QUERY))
+    same(back.extend(photos, masks).segment(QUERY), learned.extend(photos, masks).segment(QUERY))
+    assert back.suggest(photos, budget=2) == learned.suggest(photos, budget=2)
+
+
+def test_a_file_holds_no_photograph(segmenter, tmp_path):
+    photos, masks = scenes(2)
+    segmenter.learn(photos, masks).save(tmp_path / "a.concept")
+    with safe_open(tmp_path / "a.concept", "pt") as file:
+        assert set(file.metadata()) == {"format", "fingerprint", "classes", "shown", "sides"}
+        shapes = [file.get_tensor(name).shape for name in file.keys()]  # noqa: SIM118
+    assert not [shape for shape in shapes if list(shape[-2:]) == [SIZE, SIZE]]
+
+
+def test_another_models_concept_is_refused(segmenter, tmp_path):
+    segmenter.learn(*scenes(1)).save(tmp_path / "a.concept")
+    with pytest.raises(Error, match="another model"):
+        Concept.load(tmp_path / "a.concept", tiny_segmenter(seed=1))
+
+
+def test_what_is_no_concept_is_refused_by_name(segmenter, tmp_path):
+    (tmp_path / "text.concept").write_text("hello")
+    tiny_checkpoint(tmp_path / "net.concept")
+    segmenter.learn(*scenes(1)).save(tmp_path / "cut.concept")
+    whole = (tmp_path / "cut.concept").read_bytes()
+    (tmp_path / "cut.concept").write_bytes(whole[: len(whole) // 2])
+    for name in ("text", "net", "cut", "missing"):
+        with pytest.raises(Error, match=rf"{name}\.concept"):
+            Concept.load(tmp_path / f"{name}.concept", segmenter)
+
+
+@pytest.mark.parametrize(("field", "value"), [("classes", '["a", "b"]'), ("shown", "[[1, 0]]"), ("sides", '["x"]')])
+def test_a_tampered_file_is_refused(segmenter, tmp_path, field, value):
+    path = tmp_path / "a.concept"
+    segmenter.learn(*scenes(1)).save(path)
+    with safe_open(path, "pt") as file:
+        about, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    save_file(tensors, path, {**about, field: value})
+    with pytest.raises(Error, match="damaged"):
+        Concept.load(path, segmenter)
+    save_file({}, path, about)
+    with pytest.raises(Error, match="damaged"):
+        Concept.load(path, segmenter)
+
+
+def test_a_failed_save_leaves_the_old_file(segmenter, tmp_path, monkeypatch):
+    learned = segmenter.learn(*scenes(1))
+    learned.save(tmp_path / "a.concept")
+    before = (tmp_path / "a.concept").read_bytes()
+
+    def full(*args: object, **options: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(concept, "save_file", full)
+    with pytest.raises(Error, match="full"):
+        learned.save(tmp_path / "a.concept")
+    assert (tmp_path / "a.concept").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["a.concept"]
+
+
+# -- many examples -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_limits(monkeypatch) -> None:
+    for module in (concept, dgpnet.segmenter.model):
+        monkeypatch.setattr(module, "EXACT_POINTS", 10)  # a tiny photograph has 4 points
+        monkeypatch.setattr(module, "INDUCING_POINTS", 6)
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_above_a_number_of_points_the_inducing_budget_takes_over_and_says_so(segmenter):
+    photos, masks = scenes(5)
+    assert not segmenter.learn(photos[:2], masks[:2]).budgeted
+    learned = segmenter.learn(photos, masks)
+    assert learned.budgeted
+    assert learned.inducing_points == 6
+    assert "inducing" in repr(learned)
+    assert np.isfinite(learned.segment(QUERY).probability).all()
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_growing_over_the_limit_is_learning_over_the_limit(segmenter, tmp_path):
+    photos, masks = scenes(5)
+    grown = segmenter.learn(photos[:2], masks[:2]).extend(photos[2:4], masks[2:4]).extend(photos[4:], masks[4:])
+    learned = segmenter.learn(photos, masks)
+    assert grown.budgeted
+    same(grown.segment(QUERY), learned.segment(QUERY))
+    learned.save(tmp_path / "many.concept")
+    back = Concept.load(tmp_path / "many.concept", segmenter)
+    assert back.budgeted
+    same(back.segment(QUERY), learned.segment(QUERY))
+    same(learned.without(4).segment(QUERY), segmenter.learn(photos[:4], masks[:4]).segment(QUERY))
+
+
+def test_more_examples_than_go_through_the_network_at_once(segmenter, monkeypatch):
+    photos, masks = scenes(7)
+    whole = segmenter.learn(photos, masks)
+    monkeypatch.setitem(dgpnet.segmenter.model.BATCH, "cpu", 2)
+    same(segmenter.learn(photos, masks).segment(QUERY), whole.segment(QUERY))
+
+
+# -- wrong use ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_class_that_no_mask_shows_is_named(segmenter):
+    photos, masks = scenes(2)
+    with pytest.raises(Error, match="No mask shows spoon"):
+        segmenter.learn(photos, masks, classes=["mug", "spoon"])
+    learned = segmenter.learn(photos, [masks[0], masks[1] * 2])
+    with pytest.raises(Error, match="No mask shows class 2"):
+        learned.without(1)
+
+
+def test_what_cannot_be_taken_back(segmenter):
+    learned = segmenter.learn(*scenes(1))
+    with pytest.raises(Error, match="at least one example"):
+        learned.without(0)
+    with pytest.raises(Error, match="no example 3"):
+        learned.without(3)
+    with pytest.raises(Error, match="no example -1"):
+        learned.without(-1)
+
+
+def test_an_extension_has_the_concepts_classes(segmenter):
+    learned = segmenter.learn(*scenes(1))
+    photo, mask = scene(1)
+    with pytest.raises(Error, match="values 2"):
+        learned.extend([photo], [mask * 2])
+
+
+@pytest.mark.parametrize("threshold", [0.0, 1.0, -1, 7])
+def test_a_threshold_is_a_probability(segmenter, threshold):
+    learned = segmenter.learn(*scenes(1))
+    with pytest.raises(Error, match="threshold"):
+        learned.segment(QUERY, threshold=threshold)
+    with pytest.raises(Error, match="threshold"):
+        learned.segment_all([QUERY], threshold=threshold)
+
+
+def test_a_photograph_with_too_many_pixels_is_refused(segmenter):
+    with pytest.raises(Error, match="pixels"):
+        segmenter.learn(*scenes(1)).segment(QUERY, max_pixels=100)
+
+
+def test_a_broken_photograph_is_named_where_it_comes_and_those_before_it_are_fine(segmenter, tmp_path):
+    (tmp_path / "bad.jpg").write_bytes(b"")
+    found = segmenter.learn(*scenes(1)).segment_all([QUERY] * 8 + [tmp_path / "bad.jpg"])
+    assert next(found).mask.shape == QUERY.shape[:2]
+    with pytest.raises(Error, match=r"bad\.jpg"):
+        list(found)
+
+
+def test_load_takes_a_path_and_names_what_is_missing(tmp_path):
+    path = tiny_checkpoint(tmp_path / "net.safetensors")
+    assert load(path, device="cpu").fingerprint == load(str(path)).fingerprint == tiny_segmenter().fingerprint
+    with pytest.raises(Error, match=r"missing\.safetensors"):
+        load(tmp_path / "missing.safetensors")
+    with pytest.raises(Error, match="no device"):
+        load(path, device="quantum")
+
+
+def test_nothing_needs_a_gradient(segmenter):
+    learned = segmenter.learn(*scenes(1))
+    assert not any(tensor.requires_grad for tensor in learned.memory.tensors().values())
+    assert json.dumps(learned.segmenter.calibration.to_json())
+    assert torch.is_grad_enabled()

@@ -1,0 +1,76 @@
+import threading
+import time
+
+import pytest
+
+from dgpnet.segmenter.streams import Background, ahead, batches
+
+
+def test_results_come_in_order_whatever_took_longest():
+    def work(i: int) -> int:
+        time.sleep(0.01 if i % 3 == 0 else 0)
+        return i * i
+
+    found = [(i, future.result()) for i, future in ahead(range(20), work, cost=lambda i: 1)]
+    assert found == [(i, i * i) for i in range(20)]
+
+
+def test_no_more_is_begun_than_may_wait():
+    begun: list[int] = []
+    stream = ahead(range(100), lambda i: begun.append(i), cost=lambda i: 10, limit=30)
+    next(stream)
+    time.sleep(0.05)
+    assert len(begun) <= 4
+    stream.close()
+
+
+def test_one_that_costs_more_than_the_limit_goes_alone():
+    costs = [1, 500, 1]
+    assert [i for i, _ in ahead(range(3), lambda i: i, cost=lambda i: costs[i], limit=10)] == [0, 1, 2]
+
+
+def test_what_work_raises_comes_with_its_item():
+    def work(i: int) -> int:
+        if i == 1:
+            raise ValueError("broken")
+        return i
+
+    kinds = [type(future.exception()) for _, future in ahead(range(3), work, cost=lambda i: 1)]
+    assert kinds == [type(None), ValueError, type(None)]
+
+
+def test_closing_ends_the_threads():
+    stream = ahead(range(1000), lambda i: i, cost=lambda i: 1)
+    next(stream)
+    stream.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("ahead")]
+
+
+def test_background_does_everything_before_it_ends():
+    done: list[int] = []
+    with Background(limit=3) as writers:
+        for i in range(50):
+            writers.put(lambda i=i: done.append(i), 1)
+    assert sorted(done) == list(range(50))
+
+
+def test_background_lets_the_first_failure_out_and_drops_the_rest():
+    begun: list[int] = []
+
+    def work(i: int) -> None:
+        begun.append(i)
+        raise OSError("full")
+
+    def fill() -> None:
+        with Background(limit=2) as writers:
+            for i in range(1000):
+                writers.put(lambda i=i: work(i), 1)
+
+    with pytest.raises(OSError, match="full"):
+        fill()
+    assert len(begun) < 100
+
+
+def test_batches_keep_the_order_and_the_rest():
+    assert list(batches(range(7), 3)) == [[0, 1, 2], [3, 4, 5], [6]]
+    assert list(batches([], 3)) == []

@@ -1,0 +1,127 @@
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from dgpnet.errors import Error
+from dgpnet.images import MEAN, STD
+from dgpnet.segmenter.support import as_input, fitted, pixels_of, prepare, read_examples, shrunk
+from tests.tiny import CONFIG, SIZE, scene, scenes
+
+
+def test_square_fills_the_network_and_pad_keeps_the_shape():
+    assert fitted((100, 200), CONFIG) == (SIZE, SIZE)
+    assert fitted((100, 200), CONFIG.but(resize="pad")) == (SIZE // 2, SIZE)
+    assert fitted((3, 2000), CONFIG.but(resize="pad")) == (1, SIZE)
+
+
+def test_input_is_normalised_and_zero_outside_the_photograph():
+    photo = np.full((10, 20, 3), 255, np.uint8)
+    batch = as_input([prepare(photo, CONFIG.but(resize="pad")).photo], SIZE, torch.device("cpu"))
+    assert batch.shape == (1, 3, SIZE, SIZE)
+    np.testing.assert_allclose(batch[0, :, 0, 0], [(1 - m) / s for m, s in zip(MEAN, STD, strict=True)], rtol=1e-5)
+    assert (batch[:, :, SIZE // 2 :] == 0).all()
+
+
+def test_a_mask_too_small_for_the_network_is_not_lost():
+    mask = np.zeros((640, 640), bool)
+    mask[101, 333] = True
+    small = shrunk(mask, (64, 64))
+    assert small.sum() == 1
+    assert small[10, 33]
+
+
+def test_a_mask_that_survives_is_resized_to_the_nearest():
+    mask = np.zeros((8, 8), bool)
+    mask[:4] = True
+    np.testing.assert_array_equal(shrunk(mask, (4, 4)), [[True] * 4] * 2 + [[False] * 4] * 2)
+
+
+def test_examples_say_which_class_each_mask_shows_and_how_large_the_photograph_was():
+    photos, masks = scenes(2, classes=2)
+    masks[1][masks[1] == 2] = 0
+    examples, names = read_examples(photos, masks, None, CONFIG)
+    assert names == ("class 1", "class 2")
+    np.testing.assert_array_equal(examples.shown, [[True, True], [True, False]])
+    assert examples.sides[0] == pytest.approx((48 * 64) ** 0.5)
+    assert examples.masks.shape == (2, 2, SIZE, SIZE)
+
+
+def test_ignore_counts_as_background():
+    photo, mask = scene(0)
+    mask[:5] = 255
+    examples, names = read_examples([photo], [mask], None, CONFIG)
+    assert names == ("object",)
+    assert examples.masks.shape[1] == 1
+
+
+def test_every_kind_of_photograph_and_mask_is_the_same_example(tmp_path):
+    photo, mask = scene(0)
+    Image.fromarray(photo).save(tmp_path / "photo.png")
+    Image.fromarray(mask).save(tmp_path / "mask.png")
+    kinds = [
+        (photo, mask),
+        (photo, mask == 1),
+        (photo, mask.astype(np.int64)),
+        (Image.fromarray(photo), Image.fromarray(mask)),
+        (Image.fromarray(photo), Image.fromarray(mask == 1)),
+        (torch.from_numpy(photo).permute(2, 0, 1), torch.from_numpy(mask)),
+        (torch.from_numpy(photo).permute(2, 0, 1) / 255, torch.from_numpy(mask == 1)),
+        (tmp_path / "photo.png", str(tmp_path / "mask.png")),
+    ]
+    first, _ = read_examples(*zip(kinds[0], strict=True), None, CONFIG)
+    for kind in kinds[1:]:
+        other, _ = read_examples([kind[0]], [kind[1]], None, CONFIG)
+        assert torch.equal(other.photos[0], first.photos[0])
+        assert torch.equal(other.masks, first.masks)
+
+
+def test_photographs_are_read_one_after_another_from_generators():
+    photos, masks = scenes(3)
+    examples, _ = read_examples(iter(photos), (mask for mask in masks), None, CONFIG)
+    assert len(examples.photos) == 3
+
+
+PHOTO, MASK = scene(0)
+
+
+@pytest.mark.parametrize(
+    ("photos", "masks", "classes", "message"),
+    [
+        ([], [], None, "at least one photograph"),
+        ([PHOTO], [], None, "as many masks"),
+        ([PHOTO], [MASK, MASK], None, "as many masks"),
+        ("photo.jpg", [MASK], None, "in a list"),
+        ([PHOTO], Image.fromarray(MASK), None, "in a list"),
+        ([PHOTO], [MASK * 0], None, "No mask shows anything"),
+        ([PHOTO], [(MASK > 0) * np.uint8(255)], None, "mask > 0"),
+        ([PHOTO], [MASK * 7], ["mug"], "values 7, which are no class"),
+        ([PHOTO], [MASK[:-1]], None, r"64 × 47.*64 × 48"),
+        ([PHOTO], [MASK.astype(np.float32)], None, "boolean or integer"),
+        ([PHOTO], [-MASK.astype(int)], None, "no mask"),
+        ([PHOTO], [PHOTO], None, "holds colours"),
+        ([PHOTO], [MASK], "mug", "list of names"),
+        ([PHOTO], [MASK], ["mug", "mug"], "each name once"),
+        ([PHOTO], [MASK], [], "at least one name"),
+        ([PHOTO], [MASK], [str(i) for i in range(255)], "At most 254"),
+        ([PHOTO], [np.arange(MASK.size).reshape(MASK.shape)], None, "different values"),
+        (["missing.jpg"], [MASK], None, r"missing\.jpg"),
+    ],
+)
+def test_wrong_use_is_explained(photos, masks, classes, message):
+    with pytest.raises(Error, match=message):
+        read_examples(photos, masks, classes, CONFIG)
+
+
+def test_a_file_with_a_mistake_is_named(tmp_path):
+    Image.fromarray(MASK * 9).save(tmp_path / "odd.png")
+    with pytest.raises(Error, match=r"odd\.png has the values 9"):
+        read_examples([PHOTO], [tmp_path / "odd.png"], ["mug"], CONFIG)
+
+
+def test_pixels_are_known_before_decoding(tmp_path):
+    Image.fromarray(PHOTO).save(tmp_path / "a.png")
+    (tmp_path / "b.png").write_bytes(b"")
+    sources = [tmp_path / "a.png", PHOTO, Image.fromarray(PHOTO), torch.zeros(3, 48, 64)]
+    assert [pixels_of(source) for source in sources] == [48 * 64] * 4
+    assert pixels_of(tmp_path / "b.png") == pixels_of(None) == 0
