@@ -4,9 +4,24 @@ results = evaluate(network, data.build("pascal", root, fold=1, split="test", siz
 print(results.table())
 """
 
+from dgpnet.evaluation.calibrate import fit
+from dgpnet.evaluation.processes import Case, WorkerDied, evaluate_case
 from dgpnet.evaluation.protocol import Setting, setting
 from dgpnet.evaluation.qualitative import episode_grid
 from dgpnet.evaluation.results import Results, ShotResults, Spread
 from dgpnet.evaluation.run import Options, evaluate
 
-__all__ = ["Options", "Results", "Setting", "ShotResults", "Spread", "episode_grid", "evaluate", "setting"]
+__all__ = [
+    "Case",
+    "Options",
+    "Results",
+    "Setting",
+    "ShotResults",
+    "Spread",
+    "WorkerDied",
+    "episode_grid",
+    "evaluate",
+    "evaluate_case",
+    "fit",
+    "setting",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -19,10 +19,12 @@ from dgpnet.data.episodes import Episode
 from dgpnet.errors import Error
 from dgpnet.images import IGNORE
 from dgpnet.metrics import confusion, error_histogram
-from dgpnet.network.dgpnet import DGPNet
 from dgpnet.segmenter.calibration import Calibration, expected_iou, overlaps
 
 PRECISIONS = ("float32", "bf16")
+#: Support photographs (B, K, 3, s, s), their masks (B, K, s, s) and queries (B, 3, s, s) to logits (B, 2, s, s): a
+#: DGPNet, or anything that does the same.
+Network = Callable[[Tensor, Tensor, Tensor], Tensor]
 #: Pixels that are scored at once.
 PIXELS = 1 << 23
 
@@ -72,7 +74,7 @@ class Measured:
 
 @torch.inference_mode()
 def measure(
-    network: DGPNet,
+    network: Network,
     loaded: Loaded,
     episodes: Sequence[Episode],
     shots: int,
@@ -106,7 +108,7 @@ def measure(
 
 
 def segmented(
-    network: DGPNet, loaded: Loaded, episodes: Sequence[Episode], shots: int, *, precision: str, batch: int
+    network: Network, loaded: Loaded, episodes: Sequence[Episode], shots: int, *, precision: str, batch: int
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """Yields, for episodes whose queries have the same size (H, W): their rows (b,), the log-odds of the foreground
     (b, H, W) float32, and the target (b, H, W) uint8 in {0, 1, 255}."""

@@ -117,6 +117,10 @@ class Records:
                 unit = {int(k): Record.from_json(record) for k, record in fields["shots"].items()}
                 self.found.setdefault((fields["seed"], fields["first"]), unit)
 
+    def count_lines(self) -> int:
+        """How many units all processes have finished, without reading them."""
+        return sum(path.read_bytes().count(b"\n") for path in self.folder.glob("*.jsonl")) if self.folder else 0
+
     def _mend(self) -> None:
         """Cuts a torn last line off this process's own file, so that the next one starts on a new line."""
         path = self.folder / f"{self.name}.jsonl" if self.folder else None

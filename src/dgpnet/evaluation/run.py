@@ -76,6 +76,7 @@ def evaluate(
     about: more that the results should say of themselves. progress: called with (done, of) episodes.
     """
     job = Job(network, dataset, options, listed, calibration or Calibration(), about or {})
+    job.check()
     described = job.about()
     kept = Records.open(records, described)
     job.work(kept, progress=progress)
@@ -120,6 +121,20 @@ class Job:
         """Episodes of one seed."""
         return self.options.episodes if self.listed is None else len(self.listed)
 
+    @property
+    def total(self) -> int:
+        """Episodes of all seeds."""
+        return self.count * (1 if self.listed is not None else len(self.options.seeds))
+
+    def check(self) -> None:
+        """Refuses what cannot be done, before any work."""
+        if self.listed is None:
+            data.check(self.dataset, max(self.options.shots), cast(Protocol, self.options.protocol))
+            return
+        most = max((len(e.supports) for e in self.listed), default=0)
+        if most < max(self.options.shots):
+            raise Error(f"the listed episodes have at most {most} supports; ask for as many shots or fewer.")
+
     def episodes(self, key: Key) -> list[Episode]:
         """The episodes of one unit."""
         seed, first = key
@@ -132,9 +147,6 @@ class Job:
 
     def work(self, records: Records, *, part: tuple[int, int] = (0, 1), progress: Progress | None = None) -> None:
         """Measures what is not recorded yet of part p of n (units p, p + n, …), and records it."""
-        if self.listed is not None and max(len(e.supports) for e in self.listed) < max(self.options.shots):
-            most = max(len(e.supports) for e in self.listed)
-            raise Error(f"the listed episodes have at most {most} supports; ask for as many shots or fewer.")
         mine = self.units()[part[0] :: part[1]]
         waiting = [key for key in mine if key not in records.found]
         done = len(mine) - len(waiting)
@@ -143,7 +155,7 @@ class Job:
             records.add(key, self._measure(episodes, loaded))
             done += 1
             if progress:
-                progress(min(done * UNIT, self.count * len(self.options.seeds)), self.count * len(self.options.seeds))
+                progress(min(done * UNIT, self.total), self.total)
 
     def _measure(self, episodes: Sequence[Episode], loaded: Loaded) -> Unit:
         """All shots of one unit; the device is waited for once, at its end."""

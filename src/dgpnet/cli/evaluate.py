@@ -1,0 +1,225 @@
+"""`dgpnet evaluate`: a checkpoint measured by the field's protocol."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dgpnet.cli.progress import progress
+from dgpnet.errors import Error
+
+if TYPE_CHECKING:
+    from dgpnet.data import Dataset, Episode
+    from dgpnet.evaluation import Case
+    from dgpnet.evaluation.run import Job
+
+
+def evaluate(
+    dataset: Annotated[str, typer.Option(help="pascal, coco, coco2pascal, fss1000, folder, synthetic …")],
+    checkpoint: Annotated[
+        str | None,
+        typer.Argument(metavar="CHECKPOINT", help="A .safetensors file, or default or small.", show_default=False),
+    ] = None,
+    root: Annotated[Path | None, typer.Option(metavar="DIR", help="The dataset's folder.", show_default=False)] = None,
+    fold: Annotated[
+        int | None, typer.Option(help="Fold whose classes are tested; by default all are.", show_default=False)
+    ] = None,
+    split: Annotated[str, typer.Option(help="test, or train for what training would draw from.")] = "test",
+    classes: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Only these classes, by name or number.", show_default=False)
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option", metavar="NAME=VALUE", help="An option of the dataset. Repeatable.", show_default=False
+        ),
+    ] = None,
+    shots: Annotated[str, typer.Option(metavar="K", help="Supports an episode: 1, 1,5 or 1-10.")] = "1",
+    episodes: Annotated[
+        int | None, typer.Option(help="Episodes of each seed.", show_default="the protocol's: 1,000, 5,000 or 20,000")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many draws of the test episodes.")] = 5,
+    protocol: Annotated[str, typer.Option(help="paper, or reference: as the authors' program tests.")] = "paper",
+    size: Annotated[
+        int | None,
+        typer.Option(help="Side of the square that the network sees.", show_default="the protocol's or the network's"),
+    ] = None,
+    episodes_file: Annotated[
+        Path | None, typer.Option(metavar="JSON", help="Episodes listed in a file instead.", show_default=False)
+    ] = None,
+    list_episodes: Annotated[bool, typer.Option("--list-episodes", help="Print the episodes and stop.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="JSON", help="Results, with the reliability plot beside them.", show_default=False),
+    ] = None,
+    pictures: Annotated[int, typer.Option(min=0, help="Episodes to draw into a picture beside the results.")] = 0,
+    calibrate: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CHECKPOINT",
+            help="Fit the calibration to the first seed's episodes, write it with the weights, and stop.",
+            show_default=False,
+        ),
+    ] = None,
+    half: Annotated[bool, typer.Option("--half", help="Write those weights in float16: half the size.")] = False,
+    processes: Annotated[int, typer.Option(min=1, help="Processes that share the work.")] = 1,
+    batch: Annotated[int, typer.Option(min=1, help="Photographs, supports included, in one pass of the network.")] = 32,
+    precision: Annotated[str, typer.Option(help="float32 or bf16.")] = "float32",
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    cache: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for decoded photographs.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> None:
+    """Measure a checkpoint by the field's protocol; the same command again goes on from where it was cut off.
+
+    \b
+    Example: dgpnet evaluate model.safetensors --dataset pascal --root VOC2012 --fold 1 --shots 1,5 --out results.json
+    """
+    from dgpnet.evaluation import Case, Options, WorkerDied, evaluate_case
+    from dgpnet.evaluation.protocol import setting
+
+    options = Options(
+        shots=shot_numbers(shots),
+        episodes=setting(protocol, dataset).episodes if episodes is None else episodes,
+        seeds=tuple(range(seeds)),
+        protocol=protocol,
+        precision=precision,
+        batch=batch,
+    )
+    case = Case(
+        checkpoint=checkpoint or "",
+        dataset=dataset,
+        options=options,
+        root=root,
+        fold=fold,
+        split=split,
+        classes=None if classes is None else tuple(name.strip() for name in classes.split(",")),
+        settings=_pairs(settings or []),
+        size=size,
+        episodes_file=episodes_file,
+        cache=cache,
+        device=device,
+    )
+    if list_episodes:
+        _list(case, as_json)
+        return
+    if checkpoint is None:
+        raise Error("no checkpoint is given; name a .safetensors file, or default or small.")
+    for path in (out, calibrate):
+        if path is not None and not path.parent.is_dir():
+            raise Error(f"{path} cannot be written: the folder {path.parent} does not exist; create it first.")
+    with progress("Decoding photographs", quiet=as_json) as advance:
+        job = case.job(progress=advance)
+    for note in job.dataset.notes if not as_json else []:
+        typer.echo(note, err=True)
+    if calibrate is not None:
+        _calibrate(job, checkpoint, calibrate, half, as_json)
+        return
+    try:
+        with progress("Episodes", quiet=as_json) as advance:
+            results = evaluate_case(case, out, processes=processes, job=job, progress=advance)
+    except WorkerDied as problem:
+        typer.echo(f"dgpnet: {problem}", err=True)
+        raise typer.Exit(1) from problem
+    if pictures and out is not None:
+        _draw(job, pictures, out.with_name(f"{out.stem}-episodes.png"))
+    typer.echo(json.dumps(results.to_json()) if as_json else results.table())
+
+
+def shot_numbers(text: str) -> tuple[int, ...]:
+    """`1,5`, `1-10`, `1..10` or `1-3,5`."""
+    found: list[int] = []
+    for part in text.replace("..", "-").split(","):
+        first, _, last = part.partition("-")
+        if not first.strip().isdecimal() or (last and not last.strip().isdecimal()):
+            raise Error(f"--shots takes numbers like 1, 1,5 or 1-10; got {text!r}.")
+        found += range(int(first), int(last or first) + 1)
+    return tuple(found)
+
+
+def _pairs(texts: list[str]) -> dict[str, Any]:
+    """`NAME=VALUE`, where a value that is JSON is read as such."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise Error(f"--option takes NAME=VALUE; got {text!r}.")
+        if name in ("root", "fold", "split", "classes", "size", "cache"):
+            raise Error(f"{name} is no option of a dataset's own; give it as --{name}.")
+        try:
+            found[name] = json.loads(value)
+        except json.JSONDecodeError:
+            found[name] = value
+    return found
+
+
+def _list(case: Case, as_json: bool) -> None:
+    """One line an episode: seed, number, class, query, supports in order."""
+    from dgpnet import data
+    from dgpnet.network.config import Config
+
+    dataset = case.open(Config().size)
+    if case.episodes_file is not None:
+        numbered = [(0, n, e) for n, e in enumerate(data.episodes_from_file(case.episodes_file, dataset))]
+    else:
+        numbered = [(seed, n, e) for seed in case.options.seeds for n, e in enumerate(_drawn(case, dataset, seed))]
+    for seed, number, episode in numbered:
+        query, supports = dataset.path(episode.query), [dataset.path(s) for s in episode.supports]
+        if as_json:
+            line = {
+                "seed": seed,
+                "index": number,
+                "class_id": episode.class_id,
+                "class": dataset.classes[episode.class_id],
+            }
+            typer.echo(json.dumps({**line, "query": query, "supports": supports}))
+        else:
+            typer.echo("\t".join([str(seed), str(number), dataset.classes[episode.class_id], query, *supports]))
+
+
+def _drawn(case: Case, dataset: Dataset, seed: int) -> list[Episode]:
+    from dgpnet import data
+
+    count, most = case.options.episodes, max(case.options.shots)
+    return data.episodes(dataset, seed=seed, indices=range(count), max_shots=most, protocol=case.options.protocol)  # type: ignore[arg-type]
+
+
+def _calibrate(job: Job, checkpoint: str, out: Path, half: bool, as_json: bool) -> None:
+    """Fit on the episodes of the first seed, and write the weights with what was fitted."""
+    from dgpnet import weights
+    from dgpnet.evaluation import fit
+
+    job.check()
+    first = [key for key in job.units() if key[0] == job.units()[0][0]]
+    episodes = [episode for key in first for episode in job.episodes(key)]
+    fitted = fit(
+        job.network,
+        job.dataset,
+        episodes,
+        shots=job.options.shots,
+        precision=job.options.precision,
+        batch=job.options.batch,
+    )
+    metadata = weights.read_metadata(checkpoint)
+    fitted_on = {key: value for key, value in job.about().items() if key not in ("network", "config", "calibration")}
+    provenance = {**metadata["provenance"], "calibrated": fitted_on}
+    weights.save(out, job.network, provenance=provenance, calibration=fitted.to_json(), half=half)
+    answer = {"checkpoint": str(out), "temperature": fitted.temperature, "episodes": len(episodes)}
+    typer.echo(
+        json.dumps(answer)
+        if as_json
+        else f"{out}: calibrated on {len(episodes)} episodes, temperature {fitted.temperature:.2f}."
+    )
+
+
+def _draw(job: Job, count: int, path: Path) -> None:
+    from dgpnet.evaluation import episode_grid
+    from dgpnet.pictures import save
+
+    episodes = job.episodes(job.units()[0])[:count]
+    shots = [k for k in job.options.shots if all(len(e.supports) >= k for e in episodes)]
+    save(episode_grid({"found": job.network}, job.dataset, episodes, shots, calibration=job.calibration), path)
