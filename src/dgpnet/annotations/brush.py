@@ -1,0 +1,94 @@
+"""Label Studio's brush: run lengths packed bit by bit.
+
+A header of 32 bits (how many values follow), 5 bits (bits per value, minus 1) and four times 4 bits (the lengths of
+the four kinds of counter, minus 1); then blocks of 1 bit (repeated?), 2 bits (which kind of counter), the counter
+(values in the block, minus 1) and one value, if repeated, or all of them. The values are a (H, W, 4) picture whose
+last channel is the mask.
+"""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dgpnet.annotations.runs import counts_of
+from dgpnet.annotations.shapes import Bool, Patch
+from dgpnet.errors import Error
+
+_CHANNELS: Final = 4
+_COUNTERS: Final = (3, 4, 8, 16)  # bits; what Label Studio itself writes
+_HEADER: Final = 32 + 5 + 4 * 4
+_CHUNK: Final = 1 << 18  # blocks that are spread out to bits at a time
+
+
+def encode(patch: Patch, size: tuple[int, int]) -> bytes:
+    """A piece of a (H, W) mask as white, opaque pixels on transparent black."""
+    counts = counts_of(patch, size)
+    values = np.arange(len(counts)) % 2 * 255
+    values, lengths = values[counts > 0], counts[counts > 0] * _CHANNELS
+    longest = 1 << _COUNTERS[-1]
+    blocks = -(-lengths // longest)  # a run longer than the largest counter takes several
+    values = np.repeat(values, blocks)
+    rest = lengths - (blocks - 1) * longest
+    lengths = np.full(len(values), longest)
+    lengths[np.cumsum(blocks) - 1] = rest
+
+    kind = np.searchsorted(1 << np.array(_COUNTERS), lengths)
+    bits = np.array(_COUNTERS)[kind]
+    codes = (((4 | kind) << bits | (lengths - 1)) << 8) | values
+    header = size[0] * size[1] * _CHANNELS
+    for number, width in ((8 - 1, 5), *((bits - 1, 4) for bits in _COUNTERS)):
+        header = header << width | number
+    pieces = [_bits(np.array([header]), np.array([_HEADER]))]
+    for first in range(0, len(codes), _CHUNK):
+        pieces.append(_bits(codes[first : first + _CHUNK], 11 + bits[first : first + _CHUNK]))
+    return np.packbits(np.concatenate(pieces)).tobytes()
+
+
+def _bits(codes: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """The lowest `lengths` bits of each code, one after another, highest first."""
+    place = np.repeat(np.cumsum(lengths), lengths) - 1 - np.arange(lengths.sum())
+    return (np.repeat(codes, lengths) >> place & 1).astype(np.uint8)
+
+
+def decode(data: bytes, size: tuple[int, int]) -> Bool:
+    """The (H, W) mask, opaque pixels counting as inside. The size is checked before anything is allocated."""
+    total = len(data) * 8
+    if total < _HEADER:
+        raise Error("its run lengths are cut off; export it again")
+    header = int.from_bytes(data[:7], "big") >> (56 - _HEADER)
+    expected = size[0] * size[1] * _CHANNELS
+    if header >> 21 != expected:
+        raise Error(f"its run lengths hold {header >> 21} values, expected {expected}, 4 per pixel; export it again")
+    if (header >> 16 & 31) + 1 != 8:
+        raise Error("its run lengths do not have 8 bits per value; export it again")
+    counters = [(header >> shift & 15) + 1 for shift in (12, 8, 4, 0)]
+
+    out = np.zeros(expected, np.uint8)
+    at, position = 0, _HEADER
+
+    def read(bits: int) -> int:
+        nonlocal position
+        position += bits
+        if position > total:
+            raise Error("its run lengths are cut off; export it again")
+        chunk = int.from_bytes(data[(position - bits) >> 3 : (position + 7) >> 3], "big")
+        return chunk >> (-position % 8) & ((1 << bits) - 1)
+
+    while at < expected:
+        start = read(3)
+        length = read(counters[start & 3]) + 1
+        if length > expected - at:
+            raise Error("its run lengths are longer than the photograph; export it again")
+        if start & 4:
+            out[at : at + length] = read(8)
+        else:
+            if position + 8 * length > total:
+                raise Error("its run lengths are cut off; export it again")
+            piece = np.frombuffer(data, np.uint8)[position >> 3 : (position + 8 * length + 7) >> 3]
+            shift = position % 8
+            out[at : at + length] = np.packbits(np.unpackbits(piece)[shift : shift + 8 * length])
+            position += 8 * length
+        at += length
+    inside: Bool = out[_CHANNELS - 1 :: _CHANNELS].reshape(size) >= 128
+    return inside

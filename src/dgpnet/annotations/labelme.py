@@ -1,0 +1,147 @@
+"""labelme: one JSON file per photograph, with polygons, rectangles, circles and masks."""
+
+import base64
+import binascii
+import io
+import json
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+import numpy as np
+from PIL import Image
+
+from dgpnet import files, images
+from dgpnet.annotations import outlines, shapes
+from dgpnet.annotations.reading import IGNORE_LABEL, Found, Photos, class_names, field, numbers, size_field
+from dgpnet.annotations.shapes import Bool, Labels, Patch
+from dgpnet.annotations.writing import Item, make_folder, objects, place
+from dgpnet.errors import Error
+
+
+def recognises(data: Any) -> bool:
+    return isinstance(data, dict) and "shapes" in data
+
+
+def read(documents: dict[Path, Any], root: Path, folder: Path | None, max_pixels: int) -> Found:
+    """documents: file -> its content. Photographs lie beside their file, or where it says, but inside `root`."""
+    labels: set[str] = set()
+    problems = []
+    readable = []
+    for path, data in documents.items():
+        try:
+            found = [field(shape, "label", str, str(path)) for shape in field(data, "shapes", list, str(path))]
+            labels.update(found)
+            readable.append(path)
+        except Error as error:
+            problems.append(str(error))
+    names = class_names(sorted(labels))
+    values = numbers(names)
+    drawings = []
+    for path in readable:
+        base = path.parent if folder is None else folder / path.parent.relative_to(root)
+        photos = Photos(root if folder is None else folder, (base,), max_pixels)
+        drawings.append(partial(_draw, path, documents[path], photos, values))
+    return Found(names, drawings, problems)
+
+
+def _draw(path: Path, data: Any, photos: Photos, values: dict[str, int]) -> tuple[Path, Labels]:
+    photo = photos.find([field(data, "imagePath", str, str(path))], str(path))
+    size = size_field(data, "imageHeight", "imageWidth", str(path)) or photos.size(photo)
+    turn = photos.turn(size, photo, str(path))
+    pieces = []
+    for number, shape in enumerate(data["shapes"], 1):
+        where = f"{path}, shape {number} ({shape['label']})"
+        patch = _patch(shape, size, where)
+        if not patch.pixels.any():
+            raise Error(f"{where}: it covers no pixel; remove it or draw it again")
+        pieces.append((values[shape["label"]], patch))
+    return photo, images.orient(shapes.paint(size, pieces), turn)
+
+
+def _patch(shape: Any, size: tuple[int, int], where: str) -> Patch:
+    kind = shape.get("shape_type") or "polygon"  # files from before 2019 have polygons only and do not say so
+    points = field(shape, "points", list, where)
+    if kind == "polygon" or (kind == "rectangle" and len(points) == 4):
+        return shapes.fill_polygon(shapes.vertices(points, size, where), size)
+    if kind == "rectangle":
+        corners = shapes.vertices(points, size, where, least=2)
+        return shapes.fill_rectangle(corners[0], corners[1], size)
+    if kind == "mask":
+        return _mask_patch(shape, shapes.vertices(points, size, where, least=2), size, where)
+    if kind == "circle":
+        centre, rim = shapes.pairs(points, where, least=2)[:2]  # the rim may well lie outside the photograph
+        shapes.vertices([centre], size, where, least=1)
+        radius = float(np.hypot(*(rim - centre)))
+        return shapes.fill_ellipse(centre, (radius, radius), 0, size)
+    raise Error(f"{where}: a {kind} encloses nothing; use a polygon, rectangle, circle or mask")
+
+
+def _mask_patch(shape: Any, corners: shapes.Float, size: tuple[int, int], where: str) -> Patch:
+    """A PNG of the box whose first and last pixels are the two points."""
+    (left, top), (right, bottom) = np.rint(corners[:2]).astype(int).tolist()
+    pixels = _decoded(field(shape, "mask", str, where), size, where)
+    height, width = pixels.shape
+    if abs(bottom - top + 1 - height) > 1 or abs(right - left + 1 - width) > 1:
+        raise Error(f"{where}: its mask is {width} x {height} pixels, its box {right - left + 1} x {bottom - top + 1}")
+    if top < 0 or left < 0 or top + height > size[0] or left + width > size[1]:
+        raise Error(f"{where}: its mask of {width} x {height} pixels at ({left}, {top}) leaves the photograph")
+    return Patch(top, left, pixels)
+
+
+def _decoded(text: str, size: tuple[int, int], where: str) -> Bool:
+    try:
+        with Image.open(io.BytesIO(base64.b64decode(text, validate=False)), formats=["PNG"]) as image:
+            if image.width > size[1] or image.height > size[0]:
+                raise Error(f"{where}: its mask of {image.width} x {image.height} pixels is larger than the photograph")
+            pixels: Bool = np.asarray(image.convert("L") if image.mode != "1" else image) > 0
+            return pixels
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError, binascii.Error) as error:
+        if isinstance(error, Error):
+            raise
+        raise Error(f"{where}: 'mask' is not a PNG in base64; draw it again") from None
+
+
+def write(out: Path, classes: Sequence[str], items: Iterable[Item], *, instances: bool, polygons: bool) -> Path:
+    """`out`/labelme/: a JSON file per photograph; one shape per class, or per part with `instances`."""
+    folder = out / "labelme"
+    make_folder(folder)
+    taken: set[Path] = set()
+    for item in items:
+        height, width = item.mask.shape
+        document = {
+            "version": "5.5.0",  # of labelme, whose layout this is
+            "flags": {},
+            "shapes": [
+                shape | {"label": classes[value - 1] if value <= len(classes) else IGNORE_LABEL}
+                for number, (value, patch) in enumerate(objects(item.mask, len(classes), instances), 1)
+                for shape in (_polygon_shapes(patch, number) if polygons else [_mask_shape(patch)])
+            ],
+            "imagePath": PurePosixPath(item.name).name,
+            "imageData": None,
+            "imageHeight": height,
+            "imageWidth": width,
+        }
+        with files.atomic(place(folder, item.name, ".json", taken)) as temporary:
+            temporary.write_text(json.dumps(document), encoding="utf-8")
+    return folder
+
+
+_EMPTY_SHAPE: Final[dict[str, Any]] = {"group_id": None, "description": "", "flags": {}, "mask": None}
+
+
+def _polygon_shapes(patch: Patch, group: int) -> list[dict[str, Any]]:
+    """One polygon per part, in a group that tells labelme that they are one object."""
+    return [
+        _EMPTY_SHAPE | {"shape_type": "polygon", "group_id": group, "points": patch.placed(xy).tolist()}
+        for xy in outlines.polygons(patch.pixels)
+    ]
+
+
+def _mask_shape(patch: Patch) -> dict[str, Any]:
+    height, width = patch.pixels.shape
+    png = io.BytesIO()
+    Image.fromarray(patch.pixels.astype(np.uint8)).save(png, "PNG")
+    corners = [[patch.left, patch.top], [patch.left + width - 1, patch.top + height - 1]]
+    return _EMPTY_SHAPE | {"shape_type": "mask", "points": corners, "mask": base64.b64encode(png.getvalue()).decode()}

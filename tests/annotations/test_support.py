@@ -1,0 +1,117 @@
+"""What is recognised as a support set, and what is not."""
+
+import json
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dgpnet.annotations import Example, Item, export, read_support
+from dgpnet.errors import Error
+
+
+def test_a_mask_is_kept_small_and_given_out_as_it_was() -> None:
+    mask = np.zeros((1000, 1000), np.uint8)
+    mask[100:400, 300:500] = 3
+    example = Example.of(Path("a.jpg"), mask)
+    assert len(example.packed) < 10_000
+    np.testing.assert_array_equal(example.mask, mask)
+    example.mask[:] = 0  # a copy: the example does not change
+    assert zlib.decompress(example.packed) == mask.tobytes()
+
+
+@pytest.mark.parametrize("name", ["missing", "missing.json", "text.txt", "other.json", "folder"])
+def test_what_is_no_support_set_is_refused_with_a_list_of_what_is(tmp_path: Path, name: str) -> None:
+    (tmp_path / "text.txt").write_text("hello")
+    (tmp_path / "other.json").write_text('{"a": 1}')
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(Error, match="COCO") as caught:
+        read_support(tmp_path / name)
+    assert name in str(caught.value)
+
+
+def test_masks_without_images_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "masks").mkdir()
+    with pytest.raises(Error, match="no images/"):
+        read_support(tmp_path)
+    (tmp_path / "images").mkdir()
+    with pytest.raises(Error, match="holds no masks"):
+        read_support(tmp_path)
+
+
+def test_several_annotation_files_in_a_folder_are_not_guessed_between(
+    tmp_path: Path, photo: Callable[..., Path]
+) -> None:
+    mask = np.eye(6, dtype=np.uint8)
+    photo("a.jpg", mask.shape)
+    for format_ in ("coco", "labelstudio"):
+        export(format_, tmp_path, ["line"], [Item("a.jpg", mask)])
+    with pytest.raises(Error, match="2 annotation files; give the path of one"):
+        read_support(tmp_path)
+    for name in ("coco", "labelstudio"):
+        assert read_support(tmp_path / f"{name}.json").format == name
+    (tmp_path / "coco.json").unlink()
+    assert read_support(tmp_path).format == "labelstudio"
+
+
+@pytest.mark.parametrize("classes", [[], ["a", "a"]])
+def test_a_choice_of_classes_is_checked(tmp_path: Path, classes: list[str]) -> None:
+    with pytest.raises(Error, match="each once"):
+        read_support(tmp_path, classes=classes)
+
+
+def test_too_many_classes_are_refused(tmp_path: Path) -> None:
+    categories = [{"id": number, "name": str(number)} for number in range(300)]
+    (tmp_path / "coco.json").write_text(json.dumps({"images": [], "annotations": [], "categories": categories}))
+    with pytest.raises(Error, match="300 classes"):
+        read_support(tmp_path)
+    with pytest.raises(Error, match="no annotated photograph"):
+        read_support(tmp_path, classes=["7"])
+
+
+def test_a_photograph_that_is_none_is_named(tmp_path: Path, photo: Callable[..., Path]) -> None:
+    mask = np.eye(6, dtype=np.uint8)
+    export("coco", tmp_path, ["line"], [Item("a.jpg", mask)])
+    (tmp_path / "a.jpg").write_text("text")
+    with pytest.raises(Error, match=r"a\.jpg"):
+        read_support(tmp_path)
+    photo("a.jpg", mask.shape)
+    with pytest.raises(Error, match="more than 20"):
+        read_support(tmp_path, max_pixels=20)
+
+
+def test_real_annotations_are_read(data_root: Path, tmp_path: Path) -> None:
+    """A few photographs of COCO-mini, with COCO's own tools as the judge."""
+    import tarfile
+
+    from pycocotools import mask as pycoco
+
+    with tarfile.open(data_root / "coco-mini.tar") as tar:
+        data = json.load(tar.extractfile("coco/annotations/instances.json"))
+        data["images"] = data["images"][:20]
+        for image in data["images"]:
+            (tmp_path / "images").mkdir(exist_ok=True)
+            content = tar.extractfile(f"coco/images/{image['file_name']}").read()
+            (tmp_path / "images" / image["file_name"]).write_bytes(content)
+    kept = {image["id"] for image in data["images"]}
+    data["annotations"] = [a for a in data["annotations"] if a["image_id"] in kept]
+    used = {a["category_id"] for a in data["annotations"] if not a.get("iscrowd")}
+    data["categories"] = [category for category in data["categories"] if category["id"] in used]
+    data["annotations"] = [a for a in data["annotations"] if a["category_id"] in used]
+    (tmp_path / "instances.json").write_text(json.dumps(data))
+    support = read_support(tmp_path / "instances.json")
+    names = {category["id"]: category["name"] for category in data["categories"]}
+    for example, image in zip(support.examples, data["images"], strict=True):
+        found = np.zeros(example.size, bool)
+        for annotation in (a for a in data["annotations"] if a["image_id"] == image["id"]):
+            segmentation = annotation["segmentation"]
+            rle = pycoco.frPyObjects(segmentation, *example.size)
+            drawn = pycoco.decode(pycoco.merge(rle) if isinstance(rle, list) else rle).astype(bool)
+            value = 255 if annotation.get("iscrowd") else support.classes.index(names[annotation["category_id"]]) + 1
+            if not annotation.get("iscrowd"):
+                assert np.isin(example.mask[drawn], range(1, 255)).all()
+            assert value in example.mask
+            found |= drawn
+        np.testing.assert_array_equal(example.mask > 0, found)
