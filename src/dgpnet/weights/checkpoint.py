@@ -9,14 +9,13 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
-from torch.overrides import TorchFunctionMode
 
 from dgpnet.errors import Error
 from dgpnet.files import atomic
 from dgpnet.network.config import Config
 from dgpnet.network.dgpnet import DGPNet
 from dgpnet.weights.sources import read_safetensors
-from dgpnet.weights.state import halve, load_state
+from dgpnet.weights.state import WithoutRandomNumbers, halve, load_state
 
 FORMAT = "dgpnet"
 VERSION = 1
@@ -57,7 +56,7 @@ def load(path: str | Path, *, device: str | torch.device = "cpu") -> DGPNet:
     """
     path = checkpoint_path(path)
     config = Config.from_json(json.dumps(read_metadata(path)["config"]))
-    with _WithoutRandomNumbers():
+    with WithoutRandomNumbers():
         network = DGPNet(config)
     load_state(network, read_safetensors(path)[0], what=f"the weights in {path}")
     return network.eval().to(device)
@@ -107,15 +106,3 @@ def checkpoint_path(name: str | Path) -> Path:
 def _config(network: DGPNet) -> Config:
     """The network's configuration, with all its encoder needs to be built again where nothing can be downloaded."""
     return network.config.but(encoder_options=dict(network.encoder.body.options))
-
-
-class _WithoutRandomNumbers(TorchFunctionMode):
-    """Inside, modules leave their weights unset instead of drawing them: for weights that are overwritten anyway."""
-
-    # Methods of tensors and functions of torch.nn.init alike.
-    _DRAWING = ("normal_", "uniform_", "kaiming_normal_", "kaiming_uniform_")
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if getattr(func, "__name__", None) in self._DRAWING:
-            return args[0] if args else kwargs["tensor"]
-        return func(*args, **(kwargs or {}))

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
@@ -14,7 +13,7 @@ from dgpnet.files import atomic
 from dgpnet.network.encoders import ENCODERS, Body, build_encoder
 from dgpnet.weights import convert
 from dgpnet.weights.sources import read_tensors
-from dgpnet.weights.state import halve, load_state, shape_problems
+from dgpnet.weights.state import WithoutRandomNumbers, halve, load_state, shape_problems
 
 FORMAT = "dgpnet-encoder"
 
@@ -99,16 +98,15 @@ def save_encoder(path: str | Path, weights: EncoderWeights, *, half: bool = Fals
 
 
 def _layout(tensors: Mapping[str, Tensor], layout: str, source: str) -> Layout:
-    """The layout of that name, or the one whose sign is among the tensors' names."""
-    if layout != "auto":
-        if layout not in LAYOUTS:
-            raise Error(f"there is no layout {layout!r}; choose auto, {', '.join(LAYOUTS)}.")
-        return LAYOUTS[layout]
-    for candidate in LAYOUTS.values():
-        if any(key.endswith(candidate.sign) for key in tensors):
+    """The layout of that name ("auto": any) whose sign is among the tensors' names."""
+    if layout not in ("auto", *LAYOUTS):
+        raise Error(f"there is no layout {layout!r}; choose auto, {', '.join(LAYOUTS)}.")
+    for name, candidate in LAYOUTS.items():
+        if layout in ("auto", name) and any(key.endswith(candidate.sign) for key in tensors):
             return candidate
+    wanted = f"not the layout {layout}" if layout != "auto" else f"none of the layouts {', '.join(LAYOUTS)}"
     raise Error(
-        f"{source} holds none of the layouts {', '.join(LAYOUTS)}: its first names are {', '.join(list(tensors)[:3])}; "
+        f"{source} holds {wanted}: its first names are {', '.join(list(tensors)[:3])}; "
         "a whole DGPNet checkpoint is read by dgpnet.weights.load."
     )
 
@@ -117,7 +115,7 @@ def _encoder_name(tensors: Mapping[str, Tensor], source: str) -> str:
     """The encoder whose shapes these are, or an Error that says what keeps the nearest from fitting."""
     nearest, fewest = "", math.inf
     for name in ENCODERS:
-        with torch.device("meta"):
+        with WithoutRandomNumbers():
             problems = shape_problems(build_encoder(name), tensors)
         if not problems:
             return name

@@ -1,9 +1,11 @@
 """Named tensors into a module, and what keeps them from fitting."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from dgpnet.errors import Error
 
@@ -51,3 +53,15 @@ def halve(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _fits_half(value: Tensor) -> bool:
     return value.is_floating_point() and value.ndim >= 2 and bool((value.abs() <= _HALF_MAX).all())
+
+
+class WithoutRandomNumbers(TorchFunctionMode):
+    """Inside, modules leave their weights unset instead of drawing them: for weights that are overwritten anyway."""
+
+    # Methods of tensors and functions of torch.nn.init alike.
+    _DRAWING = ("normal_", "uniform_", "kaiming_normal_", "kaiming_uniform_")
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", None) in self._DRAWING:
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
