@@ -202,7 +202,7 @@ class _Fill:
     folder: Path
     side: int
 
-    def __call__(self, chunk: range) -> tuple[list[tuple[int, str]], dict[str, NDArray[Any]]]:
+    def __call__(self, chunk: range) -> tuple[list[tuple[int, str]], dict[str, Any]]:
         photos = np.load(self.folder / "photos.npy", mmap_mode="r+")
         masks = np.load(self.folder / "masks.npy", mmap_mode="r+")
         broken: list[tuple[int, str]] = []
@@ -273,7 +273,7 @@ def _build(dataset: Dataset, side: int, place: Path, workers: int | None, progre
         broken += bad
         if not bad:
             with atomic(_part(partial, waiting[n])) as temporary:
-                np.savez(temporary, allow_pickle=False, **tables)
+                np.savez(temporary, **tables)
         done += len(chunks[waiting[n]])
         if progress:
             progress(done, count)
@@ -343,15 +343,36 @@ def _keys(pairs: Sequence[Pair]) -> NDArray[np.int64]:
 @contextmanager
 def _locked(home: Path, name: str) -> Iterator[None]:
     """Only one process at a time builds a cache; the others wait and find it built."""
+    path = home / f".{name}.lock"
     try:
         home.mkdir(parents=True, exist_ok=True)
-        file: IO[str] = open(home / f".{name}.lock", "w")  # noqa: SIM115
+        file = _lock(path)
     except OSError as problem:
         raise Error(f"the cache folder {home} cannot be written ({problem.strerror}); choose another one.") from problem
     with file:
-        if sys.platform != "win32":
-            import fcntl
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
 
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-    Path(file.name).unlink(missing_ok=True)
+
+def _lock(path: Path) -> IO[str]:
+    """The open file, locked; where the system has no such locks, only open."""
+    while True:
+        file: IO[str] = open(path, "w")  # noqa: SIM115 - whoever asked for the lock closes it
+        if sys.platform == "win32":
+            return file
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX)
+        # Whoever held it before has removed the file: a lock on what has no name any more keeps nobody out.
+        if _is(file, path):
+            return file
+        file.close()
+
+
+def _is(file: IO[str], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False

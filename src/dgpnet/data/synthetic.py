@@ -92,14 +92,14 @@ def synthetic(
     fold: int | None = None,
     split: str = "train",
     folds: int = 4,
-    classes: int = 40,
+    kinds: int = 40,
     photographs: int = 1000,
     side: int = 96,
     objects: int = 3,
     seed: int = 0,
 ) -> Dataset:
-    """Any number of classes; fold i tests classes i, i + folds, ... and trains the others. root is not used."""
+    """`kinds` classes, any number; fold i tests classes i, i + folds, ... and trains the others. root is not used."""
     check_fold("synthetic", fold, split, folds)
-    numbers = [n for n in range(classes) if in_fold(n, fold, split, folds)]
+    numbers = [n for n in range(kinds) if in_fold(n, fold, split, folds)]
     # Other photographs for testing than for training, also of the same classes.
     return Synthetic(numbers, photographs, side, objects, 2 * seed + (split == "test"))
