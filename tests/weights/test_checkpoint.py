@@ -149,6 +149,12 @@ class TestUnusableFiles:
         with pytest.raises(Error, match="update dgpnet"):
             weights.load(path)
 
+    @pytest.mark.parametrize("damage", [{"version": "x"}, {"config": "{"}, {}])
+    def test_damaged_metadata(self, path: Path, damage: dict[str, str]) -> None:
+        save_file({"x": torch.zeros(1)}, path, {"format": "dgpnet", "version": "1", **damage})
+        with pytest.raises(Error, match="damaged"):
+            weights.load(path)
+
     def test_tensors_that_do_not_fit_the_configuration(self, path: Path) -> None:
         tensors = load_file(path)
         gone = next(key for key in tensors if key.startswith("decoder.") and key.endswith(".weight"))

@@ -78,10 +78,13 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
             f"{path} is no DGPNet checkpoint; weights of an image encoder alone are read by "
             "dgpnet.weights.load_encoder, or converted by `dgpnet weights convert`."
         )
-    version = int(metadata["version"])
+    try:
+        version = int(metadata["version"])
+        texts = {key: json.loads(metadata[key]) for key in ("config", "provenance", "calibration")}
+    except (KeyError, ValueError) as error:
+        raise Error(f"the metadata of {path} is damaged ({error!r}); save or download it again.") from error
     if version > VERSION:
         raise Error(f"{path} has format version {version} and this dgpnet reads up to {VERSION}; update dgpnet.")
-    texts = {key: json.loads(metadata[key]) for key in ("config", "provenance", "calibration")}
     return {"format": FORMAT, "version": version, **texts}
 
 
