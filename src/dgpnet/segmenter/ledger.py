@@ -60,36 +60,28 @@ class Ledger:
     """
 
     def __init__(self, out: Path, about: Mapping[str, Any]) -> None:
-        """Open or start the record; an Error where `out` was made with something else, or cannot be written."""
+        """Look into the folder; an Error where it was made with something else. Nothing is written before `with`."""
+        self.out = out
         self.folder = out / FOLDER
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise Error(
-                f"The output folder {out} cannot be made ({error.strerror}); choose another place with --out."
-            ) from error
-        job = self.folder / "job.json"
-        if job.exists():
-            _refuse_to_mix(out, job, about)
-            _remove_leftovers(out)
+        self.about = about
+        if self._job.exists():
+            _refuse_to_mix(out, self._job, about)
         else:
             _refuse_strangers(out)
-            with atomic(job) as temporary:
-                temporary.write_text(json.dumps(about, indent=1))
         self.entries = self._read()
         self._lock = threading.Lock()
         self._file: IO[str] | None = None
+
+    @property
+    def _job(self) -> Path:
+        return self.folder / "job.json"
 
     def _read(self) -> dict[str, Entry]:
         path = self.folder / "done.jsonl"
         if not path.exists():
             return {}
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        whole = [line for line in lines if line.endswith("\n")]
-        if len(whole) < len(lines):
-            with atomic(path) as temporary:
-                temporary.write_text("".join(whole), encoding="utf-8")
-        found = [json.loads(line) for line in whole]
+        found = [json.loads(line) for line in lines if line.endswith("\n")]
         return {
             one["key"]: Entry(**{**one, "stamp": tuple(one["stamp"]), "areas": tuple(one["areas"])}) for one in found
         }
@@ -111,14 +103,29 @@ class Ledger:
         return same
 
     def __enter__(self) -> Ledger:
-        self._file = (self.folder / "done.jsonl").open("a", encoding="utf-8")
+        """Start or go on; an Error where the folder cannot be written."""
+        done = self.folder / "done.jsonl"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if not self._job.exists():
+                with atomic(self._job) as temporary:
+                    temporary.write_text(json.dumps(self.about, indent=1))
+            _remove_leftovers(self.out)
+            if done.exists() and not done.read_bytes().endswith(b"\n"):
+                with atomic(done) as temporary:
+                    temporary.write_text("".join(map(_line, self.entries.values())), encoding="utf-8")
+            self._file = done.open("a", encoding="utf-8")
+        except OSError as error:
+            raise Error(
+                f"The output folder {self.out} cannot be written ({error.strerror}); choose another."
+            ) from error
         return self
 
     def add(self, entry: Entry) -> None:
         """Record a photograph whose files are all in place."""
         assert self._file is not None, "entries are added inside `with ledger`"
         with self._lock:
-            self._file.write(json.dumps(asdict(entry)) + "\n")
+            self._file.write(_line(entry))
             self._file.flush()
             self.entries[entry.key] = entry
 
@@ -127,6 +134,10 @@ class Ledger:
     ) -> None:
         if self._file is not None:
             self._file.close()
+
+
+def _line(entry: Entry) -> str:
+    return json.dumps(asdict(entry)) + "\n"
 
 
 def _refuse_to_mix(out: Path, job: Path, about: Mapping[str, Any]) -> None:

@@ -87,7 +87,7 @@ class Segmenter:
         return self.order(self.pool(photos).whole(), budget)
 
     def order(self, pool: Pool, budget: int, memory: Memory | None = None) -> list[int]:
-        """`suggest` on photographs that are encoded already, given what was learned so far; unreadable ones left out."""
+        """`suggest` for encoded photographs, given what was learned so far; unreadable ones are left out."""
         if budget < 1:
             raise Error(f"The budget is how many photographs to suggest, at least 1; given {budget}.")
         if not pool.readable:

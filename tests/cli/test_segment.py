@@ -1,0 +1,263 @@
+"""`dgpnet segment`, `learn` and `suggest` as a person runs them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dgpnet.cli import run
+from dgpnet.images import read_mask
+from tests.tiny import scene, tiny_checkpoint, write_photos, write_support
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> str:
+    return str(tiny_checkpoint(tmp_path_factory.mktemp("model") / "tiny.safetensors"))
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    """A folder with painted/ (a support set) and photos/, which is also the working directory."""
+    write_support(tmp_path / "painted", 2)
+    write_photos(tmp_path / "photos", 5)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def files(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_folder_of_photographs_becomes_a_folder_of_masks(here, model, capsys):
+    assert run(["segment", "painted", "photos", "--out", "found", "--model", model, "--overlay"]) == 0
+    shown = capsys.readouterr()
+    assert "5 photographs done, 0 failed." in shown.out
+    assert "found/report/index.html" in shown.out
+    assert "Learned object from 2 photographs" in shown.err
+    assert files(here / "found" / "masks") == {"0000.png", "0001.png", "0003.png", "0004.png", "more/0002.png"}
+    assert files(here / "found" / "overlays") == {"0000.jpg", "0001.jpg", "0003.jpg", "0004.jpg", "more/0002.jpg"}
+    assert {"summary.csv", "summary.json", "classes.json", "report/index.html"} <= files(here / "found")
+
+
+def test_single_photographs_and_several_folders(here, model):
+    (here / "one.png").write_bytes((here / "painted/images/0.png").read_bytes())
+    write_photos(here / "others", 3)
+    assert run(["segment", "painted", "one.png", "photos", "others", "--out", "found", "--model", model]) == 0
+    assert {"one.png", "photos/0000.png", "others/more/0002.png"} <= files(here / "found" / "masks")
+
+
+def test_everything_in_one_folder_works_and_is_not_segmented_itself(here, model):
+    assert run(["segment", "painted", ".", "--out", "found", "--model", model]) == 0
+    assert run(["segment", "painted", ".", "--out", "found", "--model", model]) == 0
+    assert all(name.startswith("photos/") for name in files(here / "found" / "masks"))
+
+
+def test_a_concept_stands_for_its_support(here, model, capsys):
+    assert run(["learn", "painted", "--out", "mug.concept", "--model", model, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["classes"], told["examples"], told["budgeted"]) == (["object"], 2, False)
+    assert run(["segment", "mug.concept", "photos", "--out", "a", "--model", model]) == 0
+    assert run(["segment", "painted", "photos", "--out", "b", "--model", model]) == 0
+    for name in files(here / "a" / "masks"):
+        np.testing.assert_array_equal(read_mask(here / "a" / "masks" / name), read_mask(here / "b" / "masks" / name))
+
+
+def test_the_answer_as_json(here, model, capsys):
+    assert run(["segment", "painted", "photos", "--out", "found", "--model", model, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["done"] == 5
+    assert told["failures"] == {}
+    assert Path(told["report"]).is_file()
+
+
+@pytest.mark.parametrize("format", ["coco", "labelme", "yolo", "labelstudio"])
+def test_other_formats(here, model, format):
+    words = ["segment", "painted", "photos", "--out", "found", "--model", model, "--format", format]
+    assert run([*words, "--instances", "--uncertainty", "--threshold", "0.4"]) == 0
+    assert files(here / "found" / "annotations")
+    assert len(files(here / "found" / "instances")) == len(files(here / "found" / "uncertainty")) == 5
+
+
+def test_a_second_run_skips_and_another_support_is_refused(here, model, capsys):
+    words = ["segment", "painted", "photos", "--out", "found", "--model", model]
+    assert run(words) == 0
+    assert run(words) == 0
+    assert "5 photographs done (5 of them before)" in capsys.readouterr().out
+    before = {name: (here / "found" / name).read_bytes() for name in files(here / "found")}
+    assert run([*words, "--threshold", "0.3"]) == 2
+    assert "threshold (null then, 0.3 now)" in capsys.readouterr().err
+    (here / "painted" / "masks" / "1.png").unlink()
+    assert run(words) == 2
+    assert "another support" in capsys.readouterr().err
+    assert {name: (here / "found" / name).read_bytes() for name in files(here / "found")} == before
+
+
+def test_failures_are_listed_the_rest_is_done_and_the_exit_code_is_1(here, model, capsys):
+    (here / "photos" / "bad.jpg").write_text("words")
+    assert run(["segment", "painted", "photos", "--out", "found", "--model", model]) == 1
+    shown = capsys.readouterr()
+    assert "5 photographs done, 1 failed." in shown.out
+    assert "failed: photos/bad.jpg" in shown.err
+    assert len(files(here / "found" / "masks")) == 5
+
+
+def test_a_photograph_of_50000_by_50000_is_refused_before_it_is_decoded(here, model, capsys):
+    def chunk(content: bytes) -> bytes:
+        return (len(content) - 4).to_bytes(4, "big") + content + zlib.crc32(content).to_bytes(4, "big")
+
+    head = b"IHDR" + (50_000).to_bytes(4, "big") * 2 + bytes([8, 2, 0, 0, 0])
+    parts = [head, b"IDAT" + zlib.compress(bytes(100)), b"IEND"]
+    (here / "photos" / "huge.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(map(chunk, parts)))
+    assert run(["segment", "painted", "photos", "--out", "found", "--model", model]) == 1
+    shown = capsys.readouterr().err
+    assert "huge.png" in shown
+    assert "pixels" in shown
+
+
+def refusals() -> dict[str, tuple]:
+    def outside(here: Path) -> None:
+        coco = {"images": [{"id": 1, "file_name": "../../etc/passwd"}], "annotations": [], "categories": []}
+        (here / "coco.json").write_text(json.dumps(coco))
+
+    def not_json(here: Path) -> None:
+        (here / "coco.json").write_text("{not json")
+
+    def other_size(here: Path) -> None:
+        Image.new("L", (9, 9)).save(here / "painted" / "masks" / "0.png")
+
+    def empty_masks(here: Path) -> None:
+        for path in (here / "painted" / "masks").iterdir():
+            Image.fromarray(read_mask(path) * 0).save(path)
+
+    def truncated(here: Path) -> None:
+        path = here / "painted" / "images" / "0.png"
+        path.write_bytes(path.read_bytes()[:200])
+
+    def nothing(here: Path) -> None: ...
+
+    return {
+        "support missing": (nothing, ["nowhere", "photos"], "nowhere"),
+        "photograph missing": (nothing, ["painted", "nowhere.jpg"], "nowhere.jpg"),
+        "no photograph": (lambda here: (here / "none").mkdir(), ["painted", "none"], "no photograph in none"),
+        "outside": (outside, ["coco.json", "photos"], "passwd"),
+        "not JSON": (not_json, ["coco.json", "photos"], "coco.json is not JSON"),
+        "other size": (other_size, ["painted", "photos"], "0.png"),
+        "empty masks": (empty_masks, ["painted", "photos"], "painted"),
+        "truncated": (truncated, ["painted", "photos"], "0.png"),
+        "unknown class": (nothing, ["painted", "photos", "--classes", "a,b"], "class"),
+        "unknown format": (nothing, ["painted", "photos", "--format", "bmp"], "coco, labelme"),
+        "bad threshold": (nothing, ["painted", "photos", "--threshold", "7"], "threshold"),
+        "concept with classes": (
+            lambda here: (here / "x.concept").write_text(""),
+            ["x.concept", "photos"],
+            "x.concept",
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", refusals())
+def test_what_cannot_be_is_refused_in_a_sentence_before_any_work(here, model, capsys, name):
+    make, words, says = refusals()[name]
+    make(here)
+    before = files(here)
+    assert run(["segment", *words, "--out", "found", "--model", model]) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("dgpnet: ")
+    assert says in shown
+    assert files(here) == before
+
+
+def test_an_unknown_model_or_device_is_refused(here, model, capsys):
+    assert run(["segment", "painted", "photos", "--out", "found", "--model", "none.safetensors"]) == 2
+    assert "none.safetensors" in capsys.readouterr().err
+    assert run(["segment", "painted", "photos", "--out", "found", "--model", model, "--device", "abacus"]) == 2
+    assert "abacus" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_output_folder_is_refused(here, model, capsys):
+    (here / "found").mkdir(mode=0o500)
+    assert run(["segment", "painted", "photos", "--out", "found", "--model", model]) == 2
+    assert "found" in capsys.readouterr().err
+
+
+def test_an_output_folder_that_may_not_be_made_is_refused(here, model, capsys, monkeypatch):
+    def denied(self: Path, *args: object, **options: object) -> None:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "mkdir", denied)
+    assert run(["segment", "painted", "photos", "--out", "found", "--model", model]) == 2
+    assert "found cannot be written (Permission denied)" in capsys.readouterr().err
+
+
+def test_learn_refuses_what_would_be_lost(here, model, capsys):
+    assert run(["learn", "painted", "--out", "mug.txt", "--model", model]) == 2
+    assert "mug.concept" in capsys.readouterr().err
+    assert run(["learn", "painted", "--out", "mug.concept", "--model", model]) == 0
+    assert run(["learn", "mug.concept", "--out", "mug.concept", "--model", model]) == 2
+    assert (here / "mug.concept").stat().st_size > 0
+
+
+def test_suggest_orders_photographs_with_and_without_a_support(here, model, capsys):
+    assert run(["suggest", "photos", "--budget", "3", "--model", model]) == 0
+    order = capsys.readouterr().out.split()
+    assert len(order) == len(set(order)) == 3
+    assert all(Path(path).is_file() for path in order)
+    assert run(["suggest", "photos", "--budget", "2", "--support", "painted", "--model", model, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["suggested"]) == 2
+
+
+def test_suggest_leaves_out_what_cannot_be_read(here, model, capsys):
+    (here / "photos" / "bad.jpg").write_bytes(b"")
+    assert run(["suggest", "photos", "--budget", "9", "--model", model]) == 1
+    shown = capsys.readouterr()
+    assert len(shown.out.split()) == 5
+    assert "bad.jpg" in shown.err
+
+
+def start(here: Path, model: str) -> subprocess.Popen:
+    words = [sys.executable, "-m", "dgpnet", "segment", "painted", "many", "--out", "found", "--model", model]
+    return subprocess.Popen(words, cwd=here, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def until_some_are_done(here: Path, process: subprocess.Popen, some: int) -> None:
+    done = here / "found" / ".dgpnet" / "done.jsonl"
+    for _ in range(1200):
+        if done.exists() and done.read_text().count("\n") >= some:
+            return
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.05)
+    raise AssertionError("the job does not get on")
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_job_that_is_killed_goes_on_and_ends_as_if_it_had_not_been(here, model, how):
+    count = 40
+    (here / "many").mkdir()
+    for i in range(count):
+        Image.fromarray(scene(i, (40, 50))[0]).save(here / "many" / f"{i:03}.png")
+    process = start(here, model)
+    until_some_are_done(here, process, 8)
+    process.send_signal(how)
+    process.communicate()
+    assert process.returncode == (-signal.SIGKILL if how == signal.SIGKILL else 130)
+    recorded = (here / "found" / ".dgpnet" / "done.jsonl").read_text().count("\n")
+    assert 8 <= recorded < count
+    for path in (here / "found" / "masks").glob("[0-9]*.png"):
+        assert read_mask(path).shape == (40, 50)  # whole, or not there
+    if how == signal.SIGINT:
+        assert not list((here / "found").rglob(".*.part*"))
+
+    assert run(["segment", "painted", "many", "--out", "found", "--model", model]) == 0
+    assert run(["segment", "painted", "many", "--out", "anew", "--model", model]) == 0
+    assert files(here / "found") == files(here / "anew")
+    for name in files(here / "anew" / "masks"):
+        assert (here / "found" / "masks" / name).read_bytes() == (here / "anew" / "masks" / name).read_bytes()

@@ -1,0 +1,253 @@
+import errno
+import json
+import resource
+import weakref
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from dgpnet import images
+from dgpnet.annotations import read_support
+from dgpnet.errors import Error
+from dgpnet.images import read_mask
+from dgpnet.segmenter import Concept, folder, streams
+from dgpnet.segmenter.folder import Job, Options, instance_numbers, support_fingerprint
+from dgpnet.segmenter.photographs import find_photographs
+from tests.tiny import scenes, tiny_segmenter, write_photos, write_support
+
+
+@pytest.fixture(scope="module")
+def concept() -> Concept:
+    photos, masks = scenes(2, classes=2)
+    return tiny_segmenter().learn(photos, masks, classes=["mug", "spoon"])
+
+
+def job(out: Path, support: str = "s", **options: object) -> Job:
+    return Job(out, support=support, model="m", options=Options(**options))
+
+
+def files(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_every_photograph_gets_its_mask_in_the_folders_of_the_input(tmp_path, concept):
+    photos = find_photographs([write_photos(tmp_path / "photos", 10)])
+    outcome = job(tmp_path / "out").run(concept, photos)
+    assert (outcome.done, outcome.before, outcome.failures, outcome.stopped) == (10, 0, {}, None)
+    assert files(tmp_path / "out" / "masks") == {f"{photo.key}.png" for photo in photos}
+    for photo in photos:
+        found = concept.segment(photo.path)
+        np.testing.assert_array_equal(read_mask(tmp_path / "out" / "masks" / f"{photo.key}.png"), found.mask)
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    scores = [row["score"] for row in summary["photographs"]]
+    assert scores == sorted(scores)
+    assert len(scores) == 10
+    for kind, suffix in (("photo", "jpg"), ("mask", "png"), ("uncertainty", "png")):
+        assert files(tmp_path / "out" / "report" / kind) == {f"{photo.key}.{suffix}" for photo in photos}
+
+
+def test_all_that_can_be_asked_for(tmp_path, concept):
+    photos = find_photographs([write_photos(tmp_path / "photos", 4)])
+    job(tmp_path / "out", overlay=True, uncertainty=True, instances=True, tile=True, format="coco").run(concept, photos)
+    keys = {photo.key for photo in photos}
+    for kind, suffix in (("overlays", ".jpg"), ("uncertainty", ".png"), ("instances", ".png")):
+        assert files(tmp_path / "out" / kind) == {key + suffix for key in keys}
+    coco = json.loads((tmp_path / "out" / "annotations" / "coco.json").read_text())
+    assert {image["file_name"] for image in coco["images"]} == {photo.name for photo in photos}
+    one = photos[0]
+    found = concept.segment(one.path, tile=True)
+    shown = np.asarray(Image.open(tmp_path / "out" / "uncertainty" / f"{one.key}.png"))
+    np.testing.assert_allclose(shown / 255, found.uncertainty, atol=0.01)
+    numbers = read_mask(tmp_path / "out" / "instances" / f"{one.key}.png")
+    np.testing.assert_array_equal(numbers > 0, found.mask > 0)
+
+
+def test_what_goes_out_comes_back(tmp_path, concept):
+    folder_of_photos = write_photos(tmp_path / "photos", 5)
+    photos = find_photographs([folder_of_photos])
+    job(tmp_path / "out").run(concept, photos)
+    masks = {photo.path.resolve(): read_mask(tmp_path / "out" / "masks" / f"{photo.key}.png") for photo in photos}
+    back = read_support(tmp_path / "out", photos=folder_of_photos)
+    assert set(back.classes) <= {"mug", "spoon"}
+    for example in back.examples:
+        np.testing.assert_array_equal(example.mask, masks[example.photo.resolve()])
+
+
+def test_a_second_run_skips_what_is_done_and_does_what_is_new(tmp_path, concept, monkeypatch):
+    root = write_photos(tmp_path / "photos", 6)
+    job(tmp_path / "out").run(concept, find_photographs([root]))
+    before = {
+        name: (tmp_path / "out" / "masks" / name).stat().st_mtime_ns for name in files(tmp_path / "out" / "masks")
+    }
+    Image.fromarray(scenes(1)[0][0]).save(root / "new.png")
+    (tmp_path / "out" / "masks" / "0001.png").unlink()
+    read: list[str] = []
+    monkeypatch.setattr(folder, "read_photo", lambda path, **o: read.append(path.name) or images.read_photo(path, **o))
+    outcome = job(tmp_path / "out").run(concept, find_photographs([root]))
+    assert sorted(read) == ["0001.jpg", "new.png"]
+    assert (outcome.done, outcome.before) == (7, 5)
+    after = {name: (tmp_path / "out" / "masks" / name).stat().st_mtime_ns for name in before}
+    assert {name for name in before if before[name] != after[name]} == {"0001.png"}
+    assert len(json.loads((tmp_path / "out" / "summary.json").read_text())["photographs"]) == 7
+
+
+def test_other_support_or_options_are_refused_before_any_work(tmp_path, concept):
+    photos = find_photographs([write_photos(tmp_path / "photos", 1)])
+    job(tmp_path / "out").run(concept, photos)
+    before = files(tmp_path / "out")
+    with pytest.raises(Error, match="another support"):
+        job(tmp_path / "out", support="t")
+    with pytest.raises(Error, match="threshold"):
+        job(tmp_path / "out", threshold=0.7)
+    assert files(tmp_path / "out") == before
+
+
+def test_bad_photographs_are_listed_and_the_rest_carried_on(tmp_path, concept):
+    root = write_photos(tmp_path / "photos", 9)
+    whole = (root / "0000.jpg").read_bytes()
+    (root / "truncated.jpg").write_bytes(whole[: len(whole) // 2])
+    (root / "empty.jpg").write_bytes(b"")
+    (root / "text.jpg").write_text("these are words")
+    (root / "phone.heic").write_bytes(b"\0\0\0\x18ftypheic" + bytes(20))
+    Image.new("L", (2000, 2000)).save(root / "huge.png")
+    (root / "broken-link.jpg").symlink_to(tmp_path / "nowhere")
+    outcome = job(tmp_path / "out", max_pixels=1_000_000).run(concept, find_photographs([root]))
+    bad = ["broken-link.jpg", "empty.jpg", "huge.png", "phone.heic", "text.jpg", "truncated.jpg"]
+    assert sorted(outcome.failures) == bad
+    for name in bad:
+        assert name in outcome.failures[name] or name == "broken-link.jpg"
+        assert "\n" not in outcome.failures[name]
+    assert outcome.done == 9
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert sorted(row["photo"] for row in summary["failures"]) == bad
+    assert "truncated.jpg" in (tmp_path / "out" / "report" / "data.js").read_text()
+    Image.fromarray(scenes(1)[0][0]).save(root / "empty.jpg")  # mended: the next run takes it up
+    assert (
+        "empty.jpg" not in job(tmp_path / "out", max_pixels=1_000_000).run(concept, find_photographs([root])).failures
+    )
+
+
+def test_a_full_disk_stops_the_job_loses_nothing_and_it_goes_on_later(tmp_path, concept, monkeypatch):
+    photos = find_photographs([write_photos(tmp_path / "photos", 12)])
+    written = []
+
+    def until_full(path: Path, mask: np.ndarray) -> None:
+        if len(written) >= 5:
+            raise Error(f"cannot write {path}: the disk is full; choose another place or make room.")
+        written.append(path)
+        images.write_mask(path, mask)
+
+    monkeypatch.setattr(folder, "write_mask", until_full)
+    outcome = job(tmp_path / "out").run(concept, photos)
+    assert "disk is full" in outcome.stopped
+    assert outcome.done == 5
+    assert len(files(tmp_path / "out" / "masks")) == 5
+    monkeypatch.undo()
+    assert job(tmp_path / "out").run(concept, photos).done == 12
+
+
+def test_a_disk_that_is_full_at_the_end_is_told_too(tmp_path, concept, monkeypatch):
+    photos = find_photographs([write_photos(tmp_path / "photos", 2)])
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(folder, "write_summary", full)
+    outcome = job(tmp_path / "out").run(concept, photos)
+    assert "No space left" in outcome.stopped
+
+
+def test_a_batch_too_large_for_the_device_is_cut(tmp_path, concept, monkeypatch):
+    photos = find_photographs([write_photos(tmp_path / "photos", 5)])
+    whole = Concept.maps
+
+    def small_device(self: Concept, group: list) -> list:
+        if len(group) > 1 or group[0].size == (40, 57):
+            raise torch.OutOfMemoryError
+        return whole(self, group)
+
+    Image.fromarray(scenes(1)[0][0]).resize((57, 40)).save(tmp_path / "photos" / "x.png")
+    photos = find_photographs([tmp_path / "photos"])
+    monkeypatch.setattr(Concept, "maps", small_device)
+    outcome = job(tmp_path / "out").run(concept, photos)
+    assert outcome.done == 5
+    assert "memory" in outcome.failures["x.png"]
+
+
+def test_progress_ends_at_the_end(tmp_path, concept):
+    photos = find_photographs([write_photos(tmp_path / "photos", 5)])
+    seen: list[tuple[int, int]] = []
+    job(tmp_path / "out").run(concept, photos, advance=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (5, 5)
+    assert seen == sorted(seen)
+
+
+def run_many(tmp_path: Path, concept: Concept, count: int) -> None:
+    root, out = tmp_path / f"photos{count}", tmp_path / f"out{count}"
+    root.mkdir()
+    rng = np.random.default_rng(count)
+    for i in range(count):
+        Image.fromarray(rng.integers(0, 255, (24, 32, 3), np.uint8)).save(root / f"{i:05}.png")
+    outcome = job(out).run(concept, find_photographs([root]))
+    assert (outcome.done, outcome.failures) == (count, {})
+    assert len(files(out / "masks")) == count
+    assert len(json.loads((out / "summary.json").read_text())["photographs"]) == count
+
+
+def test_few_photographs_are_in_memory_however_many_there_are(tmp_path, concept, monkeypatch):
+    alive, most = 0, 0
+
+    def count(change: int) -> None:
+        nonlocal alive, most
+        alive += change
+        most = max(most, alive)
+
+    class Counted(folder.Decoded):
+        def __post_init__(self) -> None:
+            count(1)
+            weakref.finalize(self, count, -1)
+
+    monkeypatch.setattr(folder, "Decoded", Counted)
+    monkeypatch.setattr(streams, "threads", lambda: 2)
+    run_many(tmp_path, concept, 48)
+    assert alive == 0
+    assert most <= 8 + 8 + 2 * concept.segmenter.batch(2)  # read ahead, being written, and in the network
+
+
+@pytest.mark.slow
+def test_two_thousand_photographs_in_constant_memory_with_no_file_missing(tmp_path, concept):
+    run_many(tmp_path, concept, 200)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    run_many(tmp_path, concept, 2000)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60_000  # kB; 2,000 such photographs have more
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"threshold": 2.0}, "threshold"), ({"max_pixels": 0}, "max-pixels"), ({"format": "bmp"}, "coco, labelme")],
+)
+def test_options_that_make_no_sense_are_refused(options, message):
+    with pytest.raises(Error, match=message):
+        Options(**options)
+
+
+def test_connected_parts_are_numbered_the_largest_first():
+    mask = np.array([[1, 0, 2, 2], [0, 0, 2, 2], [1, 1, 0, 0], [1, 0, 0, 1]], np.uint8)
+    numbers = instance_numbers(mask)
+    assert numbers.dtype == np.uint16
+    assert numbers[0, 2] == 1
+    assert numbers[2, 0] == numbers[2, 1] == numbers[3, 0] == 2
+    assert {int(numbers[0, 0]), int(numbers[3, 3])} == {3, 4}
+    assert not instance_numbers(mask * 0).any()
+
+
+def test_the_fingerprint_of_a_support_is_that_of_its_content(tmp_path):
+    first = support_fingerprint(read_support(write_support(tmp_path / "a")))
+    assert first == support_fingerprint(read_support(write_support(tmp_path / "b")))
+    mask = read_mask(tmp_path / "b" / "masks" / "0.png").copy()
+    mask[0, 0] = 1 - mask[0, 0]
+    Image.fromarray(mask).save(tmp_path / "b" / "masks" / "0.png")
+    assert first != support_fingerprint(read_support(tmp_path / "b"))
