@@ -238,6 +238,11 @@ def test_a_cache_is_not_cached_again_at_another_size(toy, tmp_path: Path) -> Non
         cached(cache, 16, tmp_path)
 
 
+def test_a_dataset_without_photographs_is_refused(toy, tmp_path: Path) -> None:
+    with pytest.raises(Error, match="toy has no photographs"):
+        cached(toy({}), 8, tmp_path)
+
+
 def test_a_folder_that_is_no_cache_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Error, match="no finished cache"):
         Cache.open(tmp_path)

@@ -87,6 +87,15 @@ def test_what_is_wrong_is_named_at_once(own_set: Path, tmp_path: Path, save) -> 
         build("folder", own_set, cache=tmp_path / "c")
 
 
+def test_broken_masks_and_photographs_are_named_together(own_set: Path, tmp_path: Path, save) -> None:
+    save(own_set / "masks" / "1.png", np.zeros((3, 3), np.uint8))
+    photo = own_set / "images" / "4.png"
+    photo.write_bytes(photo.read_bytes()[:300])
+    with pytest.raises(Error, match=r"2 photographs cannot be used: .*masks/1\.png is 3 × 3.*images/4\.png"):
+        build("folder", own_set, cache=tmp_path / "c")
+    assert not (tmp_path / "c").exists()
+
+
 def test_values_that_no_class_has_are_named(own_set: Path, tmp_path: Path) -> None:
     (own_set / "classes.json").write_text('["mug"]')
     with pytest.raises(Error, match=r"images/1.png has the values \[2\].*images/5.png has the values \[2\]"):

@@ -125,6 +125,8 @@ def cached(
         mixture = Mixture(list(zip(members, dataset.weights.tolist(), strict=True)), dataset.name)
         there = set(mixture.pairs)
         return mixture.with_pairs(dataset.classes, [p for p in dataset.pairs if p in there])
+    if not len(dataset):
+        raise Error(f"{dataset.name} has no photographs; check its folder and lists.")
     home = Path(folder) if folder is not None else default_folder()
     place = home / f"{dataset.name}-{dataset.fingerprint()[:16]}-{size}"
     if not (place / "cache.json").exists():

@@ -345,8 +345,13 @@ class Mixture(Dataset):
     def tensors(self, device: "str | torch.device" = "cpu") -> "tuple[torch.Tensor, torch.Tensor]":
         import torch
 
-        parts = [dataset.tensors(device) for dataset in self.members]
+        parts = [dataset.tensors("cpu") for dataset in self.members]
         sizes = sorted({photos.shape[-1] for photos, _ in parts})
         if len(sizes) > 1:
             raise Error(f"the members of {self.name} are cached at the sizes {sizes}; cache them all at one size.")
-        return torch.cat([photos for photos, _ in parts]), torch.cat([masks for _, masks in parts])
+        # Filled piece by piece: joining them on the device would take twice the memory there.
+        whole = [torch.empty((len(self), *part.shape[1:]), dtype=part.dtype, device=device) for part in parts[0]]
+        for first, part in zip(self.first_photo.tolist(), parts, strict=False):
+            for target, source in zip(whole, part, strict=True):
+                target[first : first + len(source)] = source
+        return whole[0], whole[1]

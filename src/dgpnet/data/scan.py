@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dgpnet.data.cache import CHUNK, default_folder, raise_broken
+from dgpnet.data.cache import CHUNK, default_folder, raise_broken, verify
 from dgpnet.data.dataset import FRAME, Dataset, Pair
 from dgpnet.data.parallel import parallel_map
 from dgpnet.errors import Error
@@ -32,7 +32,9 @@ def count_pixels(dataset: Dataset, folder: str | Path | None = None, workers: in
     for n, (found, bad) in parallel_map(_Count(dataset), chunks, workers):
         counts[chunks[n].start : chunks[n].stop] = found
         broken += bad
-    raise_broken(dataset.name, broken)
+    if broken:
+        verify(dataset, workers=workers)  # look at the photographs, too, and name all that is broken at once
+        raise_broken(dataset.name, broken)
     try:
         home.mkdir(parents=True, exist_ok=True)
         with atomic(place) as temporary:
