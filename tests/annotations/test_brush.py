@@ -1,5 +1,7 @@
 """Label Studio's packed run lengths, against a reader that goes bit by bit."""
 
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,6 +10,10 @@ from hypothesis.extra.numpy import arrays
 
 from dgpnet.annotations import brush, shapes
 from dgpnet.errors import Error
+
+
+def decoded(data: bytes, size: tuple[int, int]) -> np.ndarray:
+    return shapes.paint(size, [(1, brush.decode(data, size))]).astype(bool)
 
 
 def pack(bits: str) -> bytes:
@@ -39,21 +45,35 @@ def bit_by_bit(data: bytes) -> list[int]:
 def test_what_is_encoded_comes_back(mask: np.ndarray) -> None:
     data = brush.encode(shapes.crop(mask), mask.shape)
     np.testing.assert_array_equal(bit_by_bit(data), np.repeat(mask.ravel() * 255, 4))
-    np.testing.assert_array_equal(brush.decode(data, mask.shape), mask)
+    np.testing.assert_array_equal(decoded(data, mask.shape), mask)
 
 
 @pytest.mark.parametrize("run", [1, 2, 4, 64, 16383, 16384, 16385, 40000])
 def test_runs_of_every_length_come_back(run: int) -> None:
     mask = np.zeros((2, run + 3), bool)
     mask[0, 1 : run + 1] = True
-    np.testing.assert_array_equal(brush.decode(brush.encode(shapes.crop(mask), mask.shape), mask.shape), mask)
+    np.testing.assert_array_equal(decoded(brush.encode(shapes.crop(mask), mask.shape), mask.shape), mask)
 
 
 def test_blocks_of_single_values_and_other_counters_are_read() -> None:
     colours = (9, 8, 7, 255, 1, 2, 3, 0, 0, 0, 0, 255)  # three pixels: opaque, transparent, opaque
     single = "0" + "01" + f"{11:05b}" + "".join(f"{value:08b}" for value in colours)
     data = pack(header(12, (2, 5, 6, 7)) + single)
-    np.testing.assert_array_equal(brush.decode(data, (1, 3)), [[True, False, True]])
+    np.testing.assert_array_equal(decoded(data, (1, 3)), [[True, False, True]])
+
+
+@given(arrays(np.uint8, st.tuples(st.integers(1, 6), st.integers(1, 6), st.just(4))), st.randoms())
+def test_any_picture_in_any_blocks_is_read_by_its_last_channel(picture: np.ndarray, random: Random) -> None:
+    values = picture.ravel().tolist()
+    bits = header(len(values))
+    while values:
+        length = random.randint(1, min(8, len(values)))
+        block, values = values[:length], values[length:]
+        if random.random() < 0.5 and len(set(block)) == 1:
+            bits += f"100{length - 1:03b}{block[0]:08b}"
+        else:
+            bits += f"000{length - 1:03b}" + "".join(f"{value:08b}" for value in block)
+    np.testing.assert_array_equal(decoded(pack(bits), picture.shape[:2]), picture[:, :, 3] >= 128)
 
 
 @pytest.mark.parametrize(

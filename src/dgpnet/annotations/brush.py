@@ -11,13 +11,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dgpnet.annotations.runs import counts_of
-from dgpnet.annotations.shapes import Bool, Patch
+from dgpnet.annotations.runs import counts_of, patch_of
+from dgpnet.annotations.shapes import Patch
 from dgpnet.errors import Error
 
 _CHANNELS: Final = 4
 _COUNTERS: Final = (3, 4, 8, 16)  # bits; what Label Studio itself writes
 _HEADER: Final = 32 + 5 + 4 * 4
+_OPAQUE: Final = 128  # and above
 _CHUNK: Final = 1 << 18  # blocks that are spread out to bits at a time
 
 
@@ -51,11 +52,11 @@ def _bits(codes: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.ui
     return (np.repeat(codes, lengths) >> place & 1).astype(np.uint8)
 
 
-def decode(data: bytes, size: tuple[int, int]) -> Bool:
-    """The (H, W) mask, opaque pixels counting as inside. The size is checked before anything is allocated."""
+def decode(data: bytes, size: tuple[int, int]) -> Patch:
+    """The opaque pixels of a (H, W) mask. The size is checked before anything is allocated."""
     total = len(data) * 8
     if total < _HEADER:
-        raise Error("its run lengths are cut off; export it again")
+        raise _cut_off()
     header = int.from_bytes(data[:7], "big") >> (56 - _HEADER)
     expected = size[0] * size[1] * _CHANNELS
     if header >> 21 != expected:
@@ -64,14 +65,15 @@ def decode(data: bytes, size: tuple[int, int]) -> Bool:
         raise Error("its run lengths do not have 8 bits per value; export it again")
     counters = [(header >> shift & 15) + 1 for shift in (12, 8, 4, 0)]
 
-    out = np.zeros(expected, np.uint8)
+    values = np.frombuffer(data, np.uint8)
+    edges: list[int] = []  # first pixel inside, first pixel outside, ...
     at, position = 0, _HEADER
 
     def read(bits: int) -> int:
         nonlocal position
         position += bits
         if position > total:
-            raise Error("its run lengths are cut off; export it again")
+            raise _cut_off()
         chunk = int.from_bytes(data[(position - bits) >> 3 : (position + 7) >> 3], "big")
         return chunk >> (-position % 8) & ((1 << bits) - 1)
 
@@ -80,15 +82,22 @@ def decode(data: bytes, size: tuple[int, int]) -> Bool:
         length = read(counters[start & 3]) + 1
         if length > expected - at:
             raise Error("its run lengths are longer than the photograph; export it again")
+        first, last = at // _CHANNELS, (at + length) // _CHANNELS  # pixels whose last channel lies in the block
         if start & 4:
-            out[at : at + length] = read(8)
+            if read(8) >= _OPAQUE:
+                edges += (first, last)
         else:
             if position + 8 * length > total:
-                raise Error("its run lengths are cut off; export it again")
-            piece = np.frombuffer(data, np.uint8)[position >> 3 : (position + 8 * length + 7) >> 3]
-            shift = position % 8
-            out[at : at + length] = np.packbits(np.unpackbits(piece)[shift : shift + 8 * length])
+                raise _cut_off()
+            piece = np.unpackbits(values[position >> 3 : (position + 8 * length + 7) >> 3])
+            block = np.packbits(piece[position % 8 :][: 8 * length])
+            opaque = np.zeros(last - first + 2, bool)
+            opaque[1:-1] = block[-(at + 1) % _CHANNELS :: _CHANNELS] >= _OPAQUE
+            edges += (first + np.flatnonzero(opaque[1:] != opaque[:-1])).tolist()
             position += 8 * length
         at += length
-    inside: Bool = out[_CHANNELS - 1 :: _CHANNELS].reshape(size) >= 128
-    return inside
+    return patch_of(np.diff(np.array([0, *edges, size[0] * size[1]])), size)
+
+
+def _cut_off() -> Error:
+    return Error("its run lengths are cut off; export it again")

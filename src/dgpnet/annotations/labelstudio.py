@@ -121,7 +121,7 @@ def _patch(region: Any, size: tuple[int, int], where: str) -> Patch:
     scale = np.array([width, height]) / 100  # coordinates are percentages
     if "rle" in value:
         try:
-            patch = shapes.crop(brush.decode(bytes(field(value, "rle", list, where)), size))
+            patch = brush.decode(bytes(field(value, "rle", list, where)), size)
         except (TypeError, ValueError) as error:
             fix = str(error) if isinstance(error, Error) else "its 'rle' is not a list of bytes; export it again"
             raise Error(f"{where}: {fix}") from None

@@ -1,6 +1,7 @@
 """What the readers of all formats share: careful JSON, photographs by name, and what they hand over."""
 
 import json
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -166,7 +167,7 @@ _KINDS = {dict: "an object", list: "a list", str: "text", int: "a whole number",
 
 
 def field(record: Any, key: str, kind: type[T], where: str) -> T:
-    """record[key], of the kind it should be; a whole number passes for a number, true and false for neither."""
+    """record[key], of the kind it should be; whole numbers pass for numbers, infinity, true and false do not."""
     if not isinstance(record, dict):
         raise Error(f"{where}: expected an object with {key!r}, found {type(record).__name__}; export it again")
     if key not in record:
@@ -174,7 +175,8 @@ def field(record: Any, key: str, kind: type[T], where: str) -> T:
     value = record[key]
     if kind is float and isinstance(value, int):
         value = float(value) if abs(value) < 2**53 else value
-    if not isinstance(value, kind) or isinstance(value, bool):
+    endless = isinstance(value, float) and not math.isfinite(value)
+    if not isinstance(value, kind) or isinstance(value, bool) or endless:
         raise Error(f"{where}: {key!r} is {_brief(value)}, expected {_KINDS[kind]}; export it again")
     return value
 
