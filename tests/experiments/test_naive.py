@@ -6,6 +6,7 @@ import torch
 from dgpnet.errors import Error
 from dgpnet.experiments import naive
 from dgpnet.network import Config, DGPNet
+from dgpnet.network.encoders import FrozenStatistics
 
 TINY = Config(encoder="resnet18", features=16, encodings=4, decoder_width=8, size=64)
 
@@ -69,3 +70,15 @@ def test_a_window_outside_the_grid_is_zero() -> None:
 def test_other_learners_are_refused(changes: dict[str, object]) -> None:
     with pytest.raises(Error, match="learner gp"):
         naive.episode(DGPNet(TINY.but(**changes)).eval(), *an_episode())
+
+
+def test_unfolded_normalises_in_passes_of_their_own_and_gives_the_same() -> None:
+    network = DGPNet(TINY).eval()
+    plain = naive.unfolded(network)
+    assert not any(isinstance(module, FrozenStatistics) for module in plain.modules())
+    assert set(plain.state_dict()) == set(network.state_dict())
+    with torch.no_grad():
+        torch.testing.assert_close(
+            naive.episode(plain, *an_episode()), naive.episode(network, *an_episode()), rtol=1e-3, atol=1e-4
+        )
+    assert not any(m.training for m in plain.train().modules() if isinstance(m, naive.PlainNorm))

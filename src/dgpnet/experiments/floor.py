@@ -8,11 +8,14 @@ of the larger of the two times.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from dgpnet.experiments import naive
 from dgpnet.experiments.timing import Ceilings
@@ -45,6 +48,7 @@ def count(network: DGPNet, *, batch: int, shots: int, size: int) -> dict[str, li
     support = torch.empty(batch * shots, 3, size, size, device="meta")
     query = torch.empty(batch, 3, size, size, device="meta")
     mask = torch.empty(batch * shots, 1, size, size, device="meta")
+    masks = model.mask_encoder
     features: dict[int, Tensor] = {}
 
     def encode(photos: Tensor) -> None:
@@ -53,9 +57,9 @@ def count(network: DGPNet, *, batch: int, shots: int, size: int) -> dict[str, li
             model.encoder.project[str(level)](features[level])
 
     found = {
-        naive.ENCODE_SUPPORT: _convolutions(model, lambda: encode(support)),
-        naive.ENCODE_MASKS: _convolutions(model, lambda: model.mask_encoder(mask)) if model.mask_encoder else [],
-        naive.ENCODE_QUERY: _convolutions(model, lambda: encode(query)),
+        naive.ENCODE_SUPPORT: _convolutions(lambda: encode(support)),
+        naive.ENCODE_MASKS: _convolutions(partial(masks, mask)) if masks is not None else [],
+        naive.ENCODE_QUERY: _convolutions(lambda: encode(query)),
     }
     inputs = {stride: features[stride] for stride in SHALLOW}
     prepare, infer = [], []
@@ -68,7 +72,7 @@ def count(network: DGPNet, *, batch: int, shots: int, size: int) -> dict[str, li
         infer += inference(batch, s, q, config.features, outputs, config.window)
         inputs[level] = torch.empty(batch, outputs + config.window**2, size // level, size // level, device="meta")
     found |= {naive.PREPARE: prepare, naive.INFER: infer}
-    found[naive.DECODE] = _convolutions(model, lambda: model.decoder(inputs))
+    found[naive.DECODE] = _convolutions(lambda: model.decoder(inputs))
     return {part: found[part] for part in naive.PARTS}
 
 
@@ -99,21 +103,25 @@ def inference(batch: int, s: int, q: int, features: int, outputs: int, window: i
     return pieces
 
 
-def _convolutions(model: nn.Module, forward: Any) -> list[Piece]:
-    """The convolutions that `forward` runs in `model`, in half precision (two bytes a number)."""
-    pieces: list[Piece] = []
+class _Heard(TorchDispatchMode):
+    """Notes every convolution, in half precision (two bytes a number)."""
 
-    def hear(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        weight = module.weight
-        assert isinstance(weight, Tensor)
-        operations = 2.0 * output.numel() * weight[0].numel()
-        pieces.append(Piece(operations, 2.0 * (inputs[0].numel() + weight.numel() + output.numel()), True))
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces: list[Piece] = []
 
-    hooks = [module.register_forward_hook(hear) for module in model.modules() if isinstance(module, nn.Conv2d)]
-    try:
-        with torch.no_grad():
-            forward()
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return pieces
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        output = func(*args, **(kwargs or {}))
+        if func is torch.ops.aten.convolution.default:
+            photos, weight = args[0], args[1]
+            operations = 2.0 * output.numel() * weight[0].numel()
+            moved = 2.0 * (photos.numel() + weight.numel() + output.numel())
+            self.pieces.append(Piece(operations, moved, True))
+        return output
+
+
+def _convolutions(forward: Callable[[], object]) -> list[Piece]:
+    """The convolutions that `forward` runs."""
+    with torch.no_grad(), _Heard() as heard:
+        forward()
+    return heard.pieces

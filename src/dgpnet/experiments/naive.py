@@ -1,24 +1,27 @@
 """The paper's listing and run-time table done as they are written, on a network's own weights.
 
 float32, the full Q×Q covariance of each query with the window gathered out of it, supports encoded anew for every
-query. It is what the fast path is measured against and must agree with.
+query. It is what the fast path is measured against and must agree with. `unfolded` gives a network whose encoder is
+plain as well.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from dgpnet.errors import Error
 from dgpnet.gp import Kernel
 from dgpnet.learners import GaussianLearner
 from dgpnet.network import DGPNet
 from dgpnet.network.dgpnet import SHALLOW, SUPPORT_STRIDE, Branch
+from dgpnet.network.encoders import FrozenStatistics
 
 ENCODE_SUPPORT = "Image encoder on support"
 ENCODE_MASKS = "Mask encoder on support"
@@ -50,6 +53,26 @@ class Support:
     x: Tensor
     lower: Tensor
     weights: Tensor
+
+
+class PlainNorm(nn.BatchNorm2d):
+    """Frozen statistics as a pass over the activations of its own, and not as a part of the convolution's weights."""
+
+    def train(self, mode: bool = True) -> Self:
+        """Stay in evaluation mode, as the paper has it."""
+        return super().train(False)
+
+
+def unfolded(network: DGPNet) -> DGPNet:
+    """A copy whose image encoder normalises after each convolution, as the paper's table has it."""
+    plain = copy.deepcopy(network)
+    for module in list(plain.modules()):
+        for name, child in module.named_children():
+            if isinstance(child, FrozenStatistics):
+                norm = PlainNorm(child.num_features, eps=child.eps).to(child.weight.device)
+                norm.load_state_dict(child.state_dict())
+                setattr(module, name, norm.requires_grad_(child.weight.requires_grad).train(False))
+    return plain
 
 
 def episode(network: DGPNet, supports: Tensor, masks: Tensor, query: Tensor, clock: Clock | None = None) -> Tensor:

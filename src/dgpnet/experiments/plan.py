@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -129,12 +129,17 @@ class Test:
     shots: int
     episodes: int
     seeds: int
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def key(self) -> str:
         """The test's name."""
-        rest = {name: getattr(self, name) for name in ("dataset", "fold", "classes", "shots", "episodes", "seeds")}
-        return _hash({"run": self.run.key, **plain(rest)})
+        return _hash({"run": self.run.key, **self.about()})
+
+    def about(self) -> dict[str, Any]:
+        """What is tested, as JSON values."""
+        names = ("dataset", "fold", "classes", "shots", "episodes", "seeds", "options")
+        return {name: plain(getattr(self, name)) for name in names}
 
     @property
     def photographs(self) -> float:
@@ -206,8 +211,17 @@ class Planner:
         """The test of the network with `changes` on one fold."""
         run = self.run(benchmark, fold, self.scale.trained_at(shots), changes)
         root = self.places.root(benchmark.test_on)
-        episodes, seeds = benchmark.episodes, self.scale.seeds
-        return Test(run, benchmark.test_on, root, fold, benchmark.classes, shots, episodes, seeds)
+        return Test(
+            run=run,
+            dataset=benchmark.test_on,
+            root=root,
+            fold=fold,
+            classes=benchmark.classes,
+            shots=shots,
+            episodes=benchmark.episodes,
+            seeds=self.scale.seeds,
+            options=benchmark.options,
+        )
 
     def run(self, benchmark: Benchmark, fold: int, shots: int, changes: Changes) -> Run:
         """The training of the network with `changes`: the paper's recipe without the classes of `fold`."""
@@ -216,9 +230,10 @@ class Planner:
         weights = self.places.weights.get(network.encoder)
         if weights is not None:
             network = network.but(stride_on=weights.stride_on)
+        root = self.places.root(benchmark.train_on)
         config = replace(
             base,
-            sources=(Source(benchmark.train_on, self.places.root(benchmark.train_on), fold=fold),),
+            sources=(Source(benchmark.train_on, root, fold=fold, options=benchmark.options),),
             network=network,
             encoder_weights=weights.path if weights else "",
             shots=(shots,),

@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from dgpnet.files import atomic
 from dgpnet.pictures import Picture, Series
 
 PAPER, OURS = "paper", "ours"
+WIDEST = 10
+"""Columns of figures that a page still holds."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +77,11 @@ def write_text(path: Path, text: str) -> None:
 def markdown(one: Filled, command: str, drawn: Sequence[str] = ()) -> str:
     """The table for a reader: each of our rows under the paper's."""
     table = one.table
-    columns = [column.title for column in table.columns] + ([MEAN_DELTA] if table.delta_from else [])
-    lines = [f"## {table.title}", "", f"In the paper: {table.source}. {describe(one.scale, table.columns)}", ""]
-    lines += table_lines(["Method", "from", *columns], (cells for row in table.rows for cells in _lines(one, row)))
+    lines = [f"## {table.title}", "", f"In the paper: {table.source}. {describe(one.scale, table.columns)}"]
+    for places in _panels(table):
+        columns = [table.columns[i].title for i in places] + ([MEAN_DELTA] if table.delta_from else [])
+        rows = (cells for row in table.rows for cells in _lines(one, row, places))
+        lines += ["", *table_lines(["Method", "from", *columns], rows)]
     if one.checks:
         lines += ["", "The paper's ordering in our figures:", ""]
         lines += [f"- {check}" for check in one.checks]
@@ -87,12 +92,23 @@ def markdown(one: Filled, command: str, drawn: Sequence[str] = ()) -> str:
     return "\n".join(lines)
 
 
-def _lines(one: Filled, row: Row) -> Iterable[list[str]]:
+def _panels(table: Table) -> list[range]:
+    """Places of the columns that stand side by side: all, or those of one benchmark where all would be too wide."""
+    if len(table.columns) <= WIDEST:
+        return [range(len(table.columns))]
+    ends = [i for i in range(1, len(table.columns)) if table.columns[i].benchmark != table.columns[i - 1].benchmark]
+    return [range(first, last) for first, last in pairwise([0, *ends, len(table.columns)])]
+
+
+def _lines(one: Filled, row: Row, places: Sequence[int]) -> Iterable[list[str]]:
+    """The paper's line and ours, each where it has a figure in these columns."""
     table = one.table
     label = f"{row.label} {row.venue}".strip()
     with_delta = bool(table.delta_from)
-    yield [label, PAPER, *map(_show, row.figures), *([_show(row.delta)] if with_delta else [])]
-    values = one.values.get(row.label, ())
+    figures = [row.figures[i] for i in places]
+    if any(figure is not None for figure in figures):
+        yield [label, PAPER, *map(_show, figures), *([_show(row.delta)] if with_delta else [])]
+    values = [one.values[row.label][i] for i in places] if row.label in one.values else []
     if any(value is not None for value in values):
         delta = results.mean_delta(one.values, row.label, table.delta_from) if with_delta else None
         shown = [f"**{value}**" if value is not None else "–" for value in values]
@@ -258,10 +274,9 @@ def _curves(one: Filled, benchmark: str, places: Sequence[int]) -> Picture:
 
 
 CURVES = frozenset(
-    f"{name} (ResNet-{depth})"
-    for name, depth in (("HSNet", 101), ("PFENet", 101), ("ASGNet", 101), ("RePri", 50), ("DENet", 50), ("PPNet", 50))
+    f"{name} (ResNet-{depth})" for name, depth in (("HSNet", 101), ("RePri", 50), ("DENet", 50), ("PPNet", 50))
 )
-"""Other methods that the plot shows: all of them would hide each other."""
+"""Other methods that the plot shows; all of them would hide each other, and the table has them."""
 
 
 def _bars(one: Filled, places: Sequence[int]) -> Picture:

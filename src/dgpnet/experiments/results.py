@@ -106,8 +106,8 @@ class Results:
         """Keep the outcome of a test."""
         path = self._test_path(test)
         path.parent.mkdir(parents=True, exist_ok=True)
-        what = {name: getattr(test, name) for name in ("dataset", "fold", "classes", "shots", "episodes", "seeds")}
-        _write(path, {**what, "run": test.run.key, "network": test.run.describe(), "measured": asdict(measured)})
+        about = {**test.about(), "run": test.run.key, "network": test.run.describe()}
+        _write(path, {**about, "measured": asdict(measured)})
 
     def left(self, plan: Plan) -> Plan:
         """The part of a plan that is not done: its tests, and the runs that they or a picture still need."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -81,15 +82,17 @@ def describe(plan: Plan, results: Results) -> list[str]:
 def verify(plan: Plan, results: Results) -> None:
     """Refuse, before any work, what is left of a plan where its data are missing or too few."""
     left = results.left(plan)
-    trained = {(s.dataset, s.root, s.fold, max(run.config.shots)) for run in left.runs for s in run.config.sources}
-    for name, root, fold, shots in sorted(trained, key=str):
-        data.trainable(data.build(name, root or None, fold=fold, split="train"), shots)
-    most: dict[tuple[str, str, int, tuple[str, ...]], int] = {}
+    sources = {repr((s, run.config.shots)): (s, run.config.shots) for run in left.runs for s in run.config.sources}
+    for source, shots in sources.values():
+        dataset = data.build(source.dataset, source.root or None, fold=source.fold, split="train", **source.options)
+        data.trainable(dataset, max(shots))
+    hardest: dict[str, Test] = {}
     for test in left.tests:
-        place = test.dataset, test.root, test.fold, test.classes
-        most[place] = max(test.shots, most.get(place, 0))
-    for (name, root, held, classes), shots in most.items():
-        data.check(data.build(name, root or None, fold=held, split="test", classes=list(classes) or None), shots)
+        place = repr((test.dataset, test.root, test.fold, test.classes, test.options))
+        if place not in hardest or hardest[place].shots < test.shots:
+            hardest[place] = test
+    for test in hardest.values():
+        data.check(_open(test), test.shots)
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,11 @@ def together(tests: Iterable[Test]) -> list[list[Test]]:
 
 def open_test(test: Test, size: int, cache: Path | None) -> data.Dataset:
     """The photographs that a test draws from, at the network's size."""
+    return _open(test, size=size, cache=cache)
+
+
+def _open(test: Test, **how: Any) -> data.Dataset:
     classes = list(test.classes) or None
     return data.build(
-        test.dataset, test.root or None, fold=test.fold, split="test", classes=classes, size=size, cache=cache
+        test.dataset, test.root or None, fold=test.fold, split="test", classes=classes, **how, **test.options
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Any
 
 from dgpnet.errors import Error
 from dgpnet.experiments.tables import Changes
@@ -22,6 +23,7 @@ class Benchmark:
 
     train_on, test_on: names that `data.build` knows
     classes: the tested classes' names, where not all of a fold have enough photographs; empty for all
+    options: what the dataset takes beyond root and fold
     """
 
     title: str
@@ -32,6 +34,7 @@ class Benchmark:
     episodes: int
     size: int
     classes: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,11 @@ MINI = Scale(
 
 SYNTHETIC = Scale(
     "synthetic",
-    {"pascal": Benchmark("synthetic shapes", "synthetic", "synthetic", (0,), 20, 16, 64)},
+    {
+        "pascal": Benchmark(
+            "synthetic shapes", "synthetic", "synthetic", (0,), 20, 16, 64, options={"photographs": 200, "side": 64}
+        )
+    },
     seeds=1,
     five_shot_models=False,
     batch=2,

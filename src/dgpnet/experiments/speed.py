@@ -55,13 +55,13 @@ def inputs(batch: int, shots: int, size: int, device: torch.device) -> Inputs:
 @torch.no_grad()
 def settle(network: DGPNet, size: int) -> DGPNet:
     """Give every BatchNorm of a random network the statistics of two photographs, lest activations explode."""
-    norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
+    plain = naive.unfolded(network)
     one = inputs(2, 1, size, next(network.parameters()).device)
-    for norm in norms:
-        norm.training, norm.momentum = True, 1.0
-    network(one.supports, one.masks, one.query)
-    for norm in norms:
-        norm.training, norm.momentum = False, 0.1
+    for module in plain.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.training, module.momentum = True, 1.0
+    plain(one.supports, one.masks, one.query)
+    network.load_state_dict(plain.state_dict())
     return network
 
 
@@ -71,7 +71,10 @@ def settle(network: DGPNet, size: int) -> DGPNet:
 def runtimes(
     network: DGPNet, predictor: Predictor, ceilings: Ceilings, *, batch: int, shots: int, size: int, effort: Effort
 ) -> dict[str, Any]:
-    """One column of the run-time table for both paths, with ratio, memory, agreement and floor."""
+    """One column of the run-time table for both paths, with ratio, memory, agreement and floor.
+
+    network: as `naive.unfolded` gives it; predictor: of the same weights.
+    """
     device = predictor.device
     one = inputs(batch, shots, size, device)
     episode = (one.supports, one.masks, one.query)
@@ -199,7 +202,7 @@ def cached(
 
 def naive_training(network: DGPNet, *, episodes: int, shots: int, size: int, effort: Effort) -> dict[str, Any]:
     """A training step as one would first write it: float32, PyTorch's own AdamW and weighted cross-entropy."""
-    network = copy.deepcopy(network).train().requires_grad_(True)
+    network = naive.unfolded(network).train().requires_grad_(True)
     device = next(network.parameters()).device
     one = inputs(episodes, shots, size, device)
     optimiser = torch.optim.AdamW(network.parameters(), lr=5e-5, weight_decay=1e-3)
