@@ -14,7 +14,7 @@ from dgpnet.gp.kernels import Kernel
 from dgpnet.gp.linalg import inverse_cholesky
 
 #: A point whose variance given the chosen ones is below this share of the largest prior variance adds only rounding.
-EXPLAINED = 1e-6
+EXPLAINED = 1e-5
 
 
 def pivots(kernel: Kernel, x: Tensor, budget: int) -> tuple[Tensor, Tensor, Tensor]:

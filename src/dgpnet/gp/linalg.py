@@ -46,40 +46,46 @@ def _capturing(x: Tensor) -> bool:
     return x.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
-def _cholesky(a: Tensor) -> Tensor:
-    """Lower Cholesky factor of a: (..., S, S), climbing the ladder of jitters where rounding made a indefinite."""
-    lower: Tensor
-    lower, info = torch.linalg.cholesky_ex(a)
-    if _capturing(a) or not info.any():  # a captured graph cannot branch; its noise keeps a definite
-        return lower
+def _whitener(a: Tensor) -> Tensor:
+    """W = L⁻¹ of a: (..., S, S), climbing the ladder of jitters where rounding made a indefinite."""
+    failures: list[Tensor] = []
+    whitener = _by_halves(a, failures)
+    # A captured graph cannot branch; the noise on the diagonal keeps a definite.
+    if _capturing(a) or not torch.stack([info.any() for info in failures]).any():
+        return whitener
     if not torch.isfinite(a).all():
         raise Error(
             "The kernel matrix holds NaN or infinity: check that features and masks are finite (a diverged network?)."
         )
     eye = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
     scale = a.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
-    for jitter in JITTERS[1:]:
+    for jitter in JITTERS:
         lower, info = torch.linalg.cholesky_ex(a + jitter * scale * eye)
         if not info.any():
-            return lower
+            return _inverse(lower)
     raise Error(
         f"The kernel matrix of {a.shape[-1]} points is not positive definite even with {JITTERS[-1]:g} of its mean "
         "diagonal added: raise the noise, or remove repeated support points."
     )
 
 
-def _whitener(a: Tensor) -> Tensor:
-    """W = L⁻¹ by halves: all but small blocks on the diagonal is matrix products, which batched solvers are not."""
+def _by_halves(a: Tensor, failures: list[Tensor]) -> Tensor:
+    """W = L⁻¹ where all but small blocks on the diagonal is matrix products, which batched solvers are not."""
     size = a.shape[-1]
     if size <= BLOCK:
-        lower = _cholesky(a)
-        eye = torch.eye(size, dtype=a.dtype, device=a.device)
-        corner: Tensor = torch.linalg.solve_triangular(lower, eye.expand_as(lower), upper=False)
-        return corner
+        lower, info = torch.linalg.cholesky_ex(a)
+        failures.append(info)
+        return _inverse(lower)
     half = size // 2
-    first = _whitener(a[..., :half, :half])
+    first = _by_halves(a[..., :half, :half], failures)
     cross = a[..., half:, :half] @ first.mT
-    return grow(first, cross, _whitener(a[..., half:, half:] - cross @ cross.mT))
+    return grow(first, cross, _by_halves(a[..., half:, half:] - cross @ cross.mT, failures))
+
+
+def _inverse(lower: Tensor) -> Tensor:
+    eye = torch.eye(lower.shape[-1], dtype=lower.dtype, device=lower.device)
+    inverse: Tensor = torch.linalg.solve_triangular(lower, eye.expand_as(lower), upper=False)
+    return inverse
 
 
 def grow(whitener: Tensor, cross: Tensor, corner: Tensor) -> Tensor:

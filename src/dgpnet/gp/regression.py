@@ -234,7 +234,7 @@ class Posterior:
             found["basis"] = self.basis
         if self.residual is not None:
             found["residual"] = self.residual
-        return found
+        return {name: tensor.contiguous() for name, tensor in found.items()}
 
     def to(self, device: torch.device | str) -> Posterior:
         """The same posterior on another device; its process must be there too."""
