@@ -10,11 +10,11 @@ import torch
 from dgpnet.errors import Error
 from dgpnet.experiments import benchmark, growth, naive, speed, speed_report, throughput
 from dgpnet.experiments.speed import Effort
-from dgpnet.network import Config, DGPNet
+from dgpnet.network import DGPNet
 from dgpnet.network.fast import Predictor
+from tests.tiny import CONFIG as TINY
 
 CPU = torch.device("cpu")
-TINY = Config(encoder="resnet18", features=16, encodings=4, decoder_width=8, size=64)
 SETTINGS = benchmark.Settings(
     CPU,
     network=TINY,

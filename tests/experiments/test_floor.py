@@ -5,8 +5,7 @@ import pytest
 from dgpnet.experiments import floor, naive
 from dgpnet.experiments.timing import Ceilings
 from dgpnet.network import Config, DGPNet
-
-TINY = Config(encoder="resnet18", features=16, encodings=4, decoder_width=8, size=64)
+from tests.tiny import CONFIG as TINY
 
 
 def operations(pieces: list[floor.Piece]) -> float:

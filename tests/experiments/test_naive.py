@@ -5,10 +5,10 @@ import torch
 
 from dgpnet.errors import Error
 from dgpnet.experiments import naive
-from dgpnet.network import Config, DGPNet
+from dgpnet.network import DGPNet
 from dgpnet.network.encoders import FrozenStatistics
-
-TINY = Config(encoder="resnet18", features=16, encodings=4, decoder_width=8, size=64)
+from tests.tiny import CONFIG as TINY
+from tests.tolerances import assert_equal
 
 
 def an_episode(shots: int = 2) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -27,9 +27,7 @@ def test_equals_the_network(changes: dict[str, object]) -> None:
     network = DGPNet(TINY.but(**changes)).eval()
     supports, masks, query = an_episode()
     with torch.no_grad():
-        torch.testing.assert_close(
-            naive.episode(network, supports, masks, query), network(supports, masks, query), rtol=1e-3, atol=1e-4
-        )
+        assert_equal(naive.episode(network, supports, masks, query), network(supports, masks, query))
 
 
 def test_gradients_equal_the_networks() -> None:
@@ -41,7 +39,7 @@ def test_gradients_equal_the_networks() -> None:
         path(*episode).square().mean().backward()
         found.append([p.grad.clone() for p in network.parameters() if p.grad is not None])
     for plain, ours in zip(*found, strict=True):
-        torch.testing.assert_close(plain, ours, rtol=1e-2, atol=1e-3 * float(ours.abs().max()) + 1e-7)
+        assert_equal(plain, ours)
 
 
 def test_the_clock_hears_every_part_of_the_papers_table_in_order() -> None:
@@ -78,7 +76,5 @@ def test_unfolded_normalises_in_passes_of_their_own_and_gives_the_same() -> None
     assert not any(isinstance(module, FrozenStatistics) for module in plain.modules())
     assert set(plain.state_dict()) == set(network.state_dict())
     with torch.no_grad():
-        torch.testing.assert_close(
-            naive.episode(plain, *an_episode()), naive.episode(network, *an_episode()), rtol=1e-3, atol=1e-4
-        )
+        assert_equal(naive.episode(plain, *an_episode()), naive.episode(network, *an_episode()))
     assert not any(m.training for m in plain.train().modules() if isinstance(m, naive.PlainNorm))

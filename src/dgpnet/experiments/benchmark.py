@@ -77,7 +77,7 @@ def settings_for(device: torch.device, *, quick: bool = False, checkpoint: str =
         growth_examples=2,
         photographs=24,
         copy_megabytes=128,
-        matrix_side=1024,
+        matrix_side=512,
         episodes=20,
         effort=Effort(5, 2.0),
     )
