@@ -29,7 +29,9 @@ def test_a_small_photograph_is_one_tile():
 def test_tiles_have_the_scale_of_the_examples_or_twice_the_detail():
     assert tile_side((3000, 4000), 384, (3464.0,)) == 1500  # examples as large as the photograph
     assert tile_side((3000, 4000), 384, (700.0, 720.0, 900.0)) == 720  # examples cut out of such photographs
-    assert tile_side((500, 600), 384, (500.0,)) == 384  # never less than the network sees at once
+    assert tile_side((300, 400), 384, (150.0,)) == 150  # even if the network could see all of it at once
+    assert tile_side((500, 600), 384, (500.0,)) == 384  # no detail to gain
+    assert tile_side((300, 400), 384, (3.0,)) == 32
 
 
 def test_weights_are_positive_symmetric_and_1_in_the_middle():

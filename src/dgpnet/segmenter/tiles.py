@@ -10,15 +10,23 @@ from torch import Tensor
 
 #: Part of a tile that it shares with each neighbour, at least.
 OVERLAP = 0.25
+#: Support photographs with less than this part of a photograph's shorter side count as cut out of such photographs.
+CUT_OUT = 0.75
+#: Tiles have no fewer pixels a side.
+SMALLEST = 32
 
 
 def tile_side(size: tuple[int, int], network: int, supports: tuple[float, ...]) -> int:
     """Side of the tiles of a photograph of `size` (H, W), in its own pixels.
 
-    Half its shorter side, so that the network sees twice the detail, or the side of the support photographs where
-    those are smaller: things then have the scale they were shown at. Never less than the network's own side.
+    Where the support photographs are much smaller than it, their side: things then have the scale at which they were
+    shown. Otherwise half its shorter side, so that the network sees twice the detail, but no less than the network's
+    own side, beyond which there is no detail to see.
     """
-    return max(network, min(round(median(supports)), math.ceil(min(size) / 2)))
+    shown = round(median(supports))
+    if shown <= CUT_OUT * min(size):
+        return max(SMALLEST, shown)
+    return max(network, math.ceil(min(size) / 2))
 
 
 def tile_corners(size: tuple[int, int], side: int) -> list[tuple[int, int]]:
