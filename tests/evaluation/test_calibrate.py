@@ -84,8 +84,8 @@ def test_scores_become_ious():
 
 
 def test_fitting_makes_the_figures_of_a_network_better(network: DGPNet, discs: Dataset):
-    options = Options(shots=(1, 2), episodes=30, seeds=(7,))
-    episodes = data.episodes(discs, seed=7, indices=range(30), max_shots=2)
+    options = Options(shots=(1, 2), episodes=14, seeds=(7,))
+    episodes = data.episodes(discs, seed=7, indices=range(14), max_shots=2)
     fitted = fit(network, discs, episodes, shots=(1, 2))
     before, after = (evaluate(network, discs, options, calibration=c).shots[1].calibration for c in (None, fitted))
     assert after.ece < before.ece / 2

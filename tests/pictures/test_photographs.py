@@ -95,6 +95,15 @@ def test_grid_refuses_rows_that_do_not_fit_its_headings():
         pictures.grid([[None, None]], columns=["only one"])
 
 
+def test_caption_writes_into_the_lower_left_corner_only():
+    plain = Image.new("RGB", (200, 150), (90, 90, 90))
+    changed = (np.asarray(pictures.caption(plain, "IoU 83")) != 90).any(axis=-1)
+    rows, columns = np.nonzero(changed)
+    assert rows.min() > 100
+    assert columns.max() < 120
+    assert (np.asarray(plain) == 90).all()  # the picture given stays as it is
+
+
 def test_save_writes_whole_files_in_the_format_of_the_name(tmp_path: Path):
     for name, kind in (("a.png", "PNG"), ("b.jpg", "JPEG")):
         pictures.save(Image.new("RGB", (4, 4)), tmp_path / name)

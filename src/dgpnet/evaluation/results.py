@@ -104,17 +104,28 @@ class Results:
             raise Error(f"{path} cannot be read as results of an evaluation ({problem}).") from problem
 
     def table(self) -> str:
-        """Markdown: a row for each number of shots."""
-        names = [self.classes.get(c, str(c)) for c in self.class_ids]
-        columns = ["shots", "mIoU", "95 % interval", "FB-IoU", *names, "AUROC", "ECE", "rank correlation"]
-        lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-        for shots, found in sorted(self.shots.items()):
-            low, high = (100 * end for end in found.interval)
-            per_class = [f"{100 * found.per_class.get(c, math.nan):.1f}" for c in self.class_ids]
-            quality = [f"{v:.3f}" for v in (found.calibration.auroc, found.calibration.ece, found.rank_correlation)]
-            row = [str(shots), found.miou.percent(), f"{low:.1f} to {high:.1f}", found.fb_iou.percent()]
-            lines.append("| " + " | ".join([*row, *per_class, *quality]) + " |")
-        return "\n".join(lines)
+        """Markdown: the figures for each number of shots, and below them the IoU of each class."""
+        figures = [
+            [
+                str(shots),
+                found.miou.percent(),
+                " to ".join(_figure(100 * end, 1) for end in found.interval),
+                found.fb_iou.percent(),
+                _figure(found.calibration.auroc, 3),
+                _figure(found.calibration.ece, 3),
+                _figure(found.rank_correlation, 3),
+                str(sum(scores.episodes for scores in found.seeds.values())),
+            ]
+            for shots, found in sorted(self.shots.items())
+        ]
+        titles = ["shots", "mIoU", "95 % interval", "FB-IoU", "AUROC", "ECE", "rank correlation", "episodes"]
+        by_class = [
+            [self.classes.get(c, str(c))]
+            + [_figure(100 * found.per_class.get(c, math.nan), 1) for _, found in sorted(self.shots.items())]
+            for c in self.class_ids
+        ]
+        shown = [f"{shots} shot{'s' if shots > 1 else ''}" for shots in sorted(self.shots)]
+        return _markdown(titles, figures) + "\n\n" + _markdown(["class", *shown], by_class)
 
     @property
     def class_ids(self) -> list[int]:
@@ -202,6 +213,19 @@ def _shot_results(fields: Mapping[str, Any]) -> ShotResults:
         ),
         rank_correlation=_number(fields["rank_correlation"]),
     )
+
+
+def _figure(value: float, digits: int) -> str:
+    return "–" if math.isnan(value) else f"{value:.{digits}f}"
+
+
+def _markdown(titles: list[str], rows: list[list[str]]) -> str:
+    """A table whose columns stand under each other in plain text, too."""
+    widths = [max(len(row[c]) for row in (titles, *rows)) for c in range(len(titles))]
+    lines = [
+        "| " + " | ".join(text.ljust(w) for text, w in zip(row, widths, strict=True)) + " |" for row in (titles, *rows)
+    ]
+    return "\n".join([lines[0], "|" + "|".join("-" * (w + 2) for w in widths) + "|", *lines[1:]])
 
 
 def _number(value: float | None) -> float:

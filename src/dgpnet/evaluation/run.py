@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -102,7 +103,7 @@ class Job:
         return {
             **self.more,
             "network": weights.fingerprint(self.network),
-            "config": self.network.config.to_json(),
+            "config": json.loads(self.network.config.to_json()),
             "calibration": self.calibration.to_json(),
             "dataset": self.dataset.name,
             "photographs": self.dataset.fingerprint(),
