@@ -126,7 +126,7 @@ def _killed_until_done(text: Path, out: Path, cache: Path, waits: list[Callable[
     for wait in waits:
         with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as process:
             while process.poll() is None and not wait(out):
-                time.sleep(0.001)
+                time.sleep(0.005)
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
                 kills += 1

@@ -1,0 +1,99 @@
+"""`dgpnet train`: options become a configuration; wrong use is one line and exit code 2, with nothing written."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dgpnet.cli import run
+from dgpnet.training import TrainConfig
+
+TINY = [
+    *(
+        "--dataset",
+        "synthetic",
+        "--option",
+        "photographs=40",
+        "--option",
+        "objects=2",
+        "--fold",
+        "0",
+        "--device",
+        "cpu",
+    ),
+    *("--set", "network.encoder=resnet18", "--set", "network.levels=[16]", "--set", "network.size=32"),
+    *("--set", "network.features=8", "--set", "network.encodings=4", "--set", "network.decoder_width=8"),
+    *("--set", "episodes=2", "--iterations", "2"),
+]
+
+
+@pytest.fixture
+def cache(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return ["--cache", str(tmp_path_factory.mktemp("cache"))]
+
+
+def test_a_run_and_its_continuation(tmp_path: Path, cache: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    command = ["train", *TINY, *cache, "--out", str(tmp_path / "run")]
+    assert run(command) == 0
+    captured = capfd.readouterr()
+    assert f"The model is {tmp_path / 'run' / 'model.safetensors'}." in captured.out
+    assert "step 2 of 2" in captured.err
+    assert run([*command, "--json"]) == 0
+    captured = capfd.readouterr()
+    assert json.loads(captured.out) == {"model": str(tmp_path / "run" / "model.safetensors")}
+    assert captured.err == ""
+
+    assert run([*command, "--seed", "1"]) == 2
+    assert "seed: 0, 1" in capfd.readouterr().err
+
+
+def test_options_become_the_configuration(tmp_path: Path, cache: list[str]) -> None:
+    more = ["--recipe", "strong", "--shots", "1-3", "--mix", "synthetic::0.5", "--classes", "shape-1, shape-2,shape-3"]
+    assert run(["train", *TINY, *cache, *more, "--preset", "reference", "--out", str(tmp_path / "run")]) == 0
+    config = TrainConfig.from_json((tmp_path / "run" / "config.json").read_text())
+    assert config.shots == (1, 2, 3)
+    assert config.network.mask_relu
+    assert config.sources[0].classes == ("shape-1", "shape-2", "shape-3")
+    assert (config.sources[0].fold, config.sources[0].options) == (0, {"photographs": 40, "objects": 2})
+    assert (config.sources[1].dataset, config.sources[1].root, config.sources[1].weight) == ("synthetic", "", 0.5)
+    assert config.average > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--dataset", "pascall"], "pascall"),
+        (["--dataset", "pascal", "--root", "no/such/place"], "no/such/place"),
+        (["--fold", "7"], "folds 0 to"),
+        (["--shots", "few"], "--shots few"),
+        (["--shots", "39"], "39 shots"),
+        (["--recipe", "weak"], "paper, reference, strong"),
+        (["--preset", "huge"], "--preset huge"),
+        (["--option", "objects"], "name=value"),
+        (["--option", "sides=3"], "no option sides"),
+        (["--mix", "folder"], "name:folder:weight"),
+        (["--mix", "folder:mugs:much"], "name:folder:weight"),
+        (["--set", "rats=1"], "did you mean rate"),
+        (["--device", "abacus"], "abacus"),
+        (["--encoder-weights", "missing.safetensors"], "missing.safetensors"),
+        (["--iterations", "0"], "at least 1"),
+    ],
+)
+def test_wrong_use_is_one_line_and_exit_code_2(
+    arguments: list[str], message: str, tmp_path: Path, cache: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["train", *TINY, *cache, "--out", str(tmp_path / "run"), *arguments]) == 2
+    error = capfd.readouterr().err
+    lines = [line for line in error.splitlines() if not line.startswith("Decoding photographs")]
+    assert message in lines[0]
+    assert len(lines) == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_loss_that_is_not_finite_is_exit_code_1(
+    tmp_path: Path, cache: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    hot = ["--set", "rate=1e30", "--set", "encoder_rate=1e30", "--set", "projection_rate=1e30", "--iterations", "20"]
+    assert run(["train", *TINY, *cache, *hot, "--out", str(tmp_path / "run")]) == 1
+    assert "nonfinite.json" in capfd.readouterr().err
+    assert (tmp_path / "run" / "nonfinite.json").exists()
