@@ -87,15 +87,15 @@ def test_photographs_go_end_to_end_without_a_loss(measured: tuple[dict[str, obje
 def test_a_section_that_fails_is_written_down_and_the_rest_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(**arguments: object) -> None:
-        raise RuntimeError("no such instruction")
+    def fail(points: object) -> None:
+        raise TypeError("no such instruction")
 
-    monkeypatch.setattr(growth, "measured", fail)
+    monkeypatch.setattr(growth, "plots", fail)
     said: list[str] = []
     found = benchmark.run(SETTINGS, tmp_path, sections=("growth", "machine"), say=said.append)
     assert benchmark.failed(found) == ["growth"]
     assert "ceilings" in found["machine"]
-    assert "Not measured: RuntimeError: no such instruction" in (tmp_path / "benchmark.md").read_text(encoding="utf-8")
+    assert "Not measured: TypeError: no such instruction" in (tmp_path / "benchmark.md").read_text(encoding="utf-8")
     assert any("growth: failed" in line for line in said)
 
 

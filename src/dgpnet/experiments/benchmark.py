@@ -184,8 +184,9 @@ class Bench:
                     point = growth.measured(
                         shots=shots, side=side, kind=kind, device=settings.device, effort=settings.effort
                     )
-                except torch.OutOfMemoryError:
-                    point = {"kind": kind, "shots": shots, "side": side, "error": "out of memory"}
+                except RuntimeError as problem:  # too large for the memory, or for the library
+                    reason = "out of memory" if isinstance(problem, torch.OutOfMemoryError) else str(problem)
+                    point = {"kind": kind, "shots": shots, "side": side, "error": reason.splitlines()[0]}
                 points.append({"against": against, **point})
         for name, picture in growth.plots(points).items():
             pictures.save(picture, self.out / f"{name}.png")

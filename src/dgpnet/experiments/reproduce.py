@@ -86,7 +86,7 @@ class Reproduction:
 
     def write_runtimes(self, entry: Runtimes, worker: Worker) -> None:
         """The run-time table, measured by the benchmark."""
-        settings = benchmark.settings_for(worker.device)
+        settings = benchmark.settings_for(worker.device, quick=worker.device.type == "cpu")
         found = benchmark.run(settings, self.out / TABLES / entry.name, sections=("machine", "runtimes"), say=self.say)
         text = speed_report.markdown(found, self.command).replace("# Speed", "## Speed", 1)
         render.write_text(self.out / TABLES / f"{entry.name}.md", text)
