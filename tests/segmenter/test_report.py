@@ -57,9 +57,9 @@ def test_thumbnails_are_files_of_one_size_that_lie_over_each_other(tmp_path):
 
 
 def test_thumbnails_are_small_and_never_larger_than_the_photograph():
-    assert thumbnail_size((3000, 4000)) == (360, 480)
+    assert thumbnail_size((3000, 4000)) == (480, 640)
     assert thumbnail_size((20, 30)) == (20, 30)
-    assert thumbnail_size((1, 40_000)) == (1, 480)
+    assert thumbnail_size((1, 40_000)) == (1, 640)
 
 
 def test_the_summary_lists_everything_in_order(tmp_path):

@@ -48,7 +48,9 @@ main { padding: 20px 24px 60px; max-width: 1760px; margin: 0 auto; }
 .mask { opacity: .6; image-rendering: auto; }
 .hide-mask .mask, .hide-uncertainty .uncertainty { display: none; }
 .caption { padding: 9px 12px 11px; display: flex; gap: 10px; align-items: center; width: 100%; }
-.name { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; flex: 1; direction: rtl; text-align: left; }
+.name { display: flex; flex: 1; min-width: 0; white-space: pre; }
+.name span { overflow: hidden; text-overflow: ellipsis; }
+.name .soft { flex: 0 1000 auto; }
 .score { font-variant-numeric: tabular-nums; font-weight: 650; }
 .low { color: var(--low); } .middle { color: var(--middle); } .high { color: var(--high); }
 nav { display: flex; justify-content: center; align-items: center; gap: 12px; margin: 26px 0; }
@@ -62,13 +64,17 @@ dialog[open] { display: flex; flex-direction: column; }
 .bar { padding: 12px 20px; border-bottom: 1px solid var(--line); display: flex; gap: 8px 20px; align-items: center;
        flex-wrap: wrap; }
 .bar b { font-size: 15px; overflow-wrap: anywhere; }
-.panels { flex: 1; min-height: 0; display: grid; grid-template-columns: repeat(3, minmax(0, 1fr)); gap: 12px;
-          padding: 14px 20px 20px; }
-@media (max-width: 900px) { .panels { grid-template-columns: 1fr; overflow: auto; } .panel { min-height: 60vh; } }
+.panels { flex: 1; min-height: 0; display: grid; grid-template: 1fr 1fr / minmax(0, 2fr) minmax(0, 1fr); gap: 14px;
+          grid-auto-flow: column; padding: 14px 20px 20px; }
 .panel { display: flex; flex-direction: column; gap: 6px; min-height: 0; }
-.panel .stack { flex: 1; min-height: 0; border-radius: 10px; position: relative; }
-.panel .stack img { position: absolute; inset: 0; }
+.panel:first-child { grid-row: span 2; }
+@media (max-width: 900px) { .panels { display: flex; flex-direction: column; overflow: auto; }
+                            .panel { min-height: 60vh; } }
+.panel .stack { flex: 1; min-height: 0; background: none; }
+.panel .stack img { position: absolute; inset: 0; object-position: left top; }
 .facts { display: flex; flex-wrap: wrap; gap: 4px 18px; }
+a { color: var(--accent); }
+dialog:focus { outline: none; }
 kbd { font: 12px ui-monospace, monospace; border: 1px solid var(--line); border-bottom-width: 2px; border-radius: 5px;
       padding: 0 5px; background: var(--card); }
 .empty { padding: 60px; text-align: center; color: var(--soft); }
@@ -106,14 +112,14 @@ kbd { font: 12px ui-monospace, monospace; border: 1px solid var(--line); border-
   <nav><button id="previous">← Previous</button><span id="page" class="soft"></span>
     <button id="next">Next →</button></nav>
 </main>
-<dialog id="viewer" aria-label="One photograph">
+<dialog id="viewer" tabindex="-1" aria-label="One photograph">
   <div class="bar"><b id="v-name"></b><span id="v-score" class="score"></span><span id="v-facts" class="facts soft">
-    </span><span class="grow"></span><span id="v-place" class="soft"></span><button id="v-previous">←</button>
+    </span><a id="v-file">mask file</a><span class="grow"></span><span id="v-place" class="soft"></span><button id="v-previous">←</button>
     <button id="v-next">→</button><button id="v-close">Close</button></div>
   <div class="panels">
-    <div class="panel"><span class="soft">Photograph</span><div class="stack" id="v-photo"></div></div>
     <div class="panel"><span class="soft">Mask</span><div class="stack" id="v-mask"></div></div>
-    <div class="panel"><span class="soft">Uncertainty: bright where the label is likely to be wrong</span>
+    <div class="panel"><span class="soft">Photograph</span><div class="stack" id="v-photo"></div></div>
+    <div class="panel"><span class="soft">Uncertainty: bright where the label may be wrong</span>
       <div class="stack" id="v-uncertainty"></div></div>
   </div>
 </dialog>
@@ -137,6 +143,11 @@ const address = (folder, name, suffix) => folder + "/" + name.split("/").map(enc
 const picture = (kind, row) => make("img", {
   className: kind, alt: "", loading: "lazy", decoding: "async", draggable: false,
   src: address(kind, row.name, kind === "photo" ? ".jpg" : ".png") });
+const named = (name) => {
+  const cut = name.lastIndexOf("/") + 1;
+  return [make("span", { className: "soft", textContent: name.slice(0, cut) }),
+          make("span", { textContent: name.slice(cut) })];
+};
 const grade = (score) => score < 0.5 ? "low" : score < 0.75 ? "middle" : "high";
 const percent = (part) => (100 * part).toFixed(part < 0.1 ? 1 : 0) + " %";
 
@@ -177,7 +188,7 @@ function turn(to) {
   const cards = shown.slice(page * PER_PAGE, (page + 1) * PER_PAGE).map((row, i) => {
     const stack = make("div", { className: "stack" }, ["photo", "mask", "uncertainty"].map((k) => picture(k, row)));
     const caption = make("div", { className: "caption" }, [
-      make("bdi", { className: "name", textContent: row.name, title: row.name }),
+      make("span", { className: "name", title: row.name }, named(row.name)),
       make("span", { className: "score " + grade(row.score), textContent: row.score.toFixed(2) })]);
     return make("button", { className: "card", onclick: () => view(page * PER_PAGE + i) }, [stack, caption]);
   });
@@ -203,12 +214,14 @@ function view(index) {
   byId("v-facts").replaceChildren(...facts.map((text) => make("span", { textContent: text })));
   byId("v-place").textContent = `${index + 1} of ${shown.length}`;
   byId("v-photo").replaceChildren(picture("photo", row));
-  byId("v-mask").replaceChildren(picture("photo", row), picture("mask", row));
+  byId("v-mask").replaceChildren(...["photo", "mask", "uncertainty"].map((kind) => picture(kind, row)));
+  byId("v-file").href = address("../masks", row.name, ".png");
   byId("v-uncertainty").replaceChildren(picture("photo", row), picture("uncertainty", row));
   byId("v-uncertainty").lastChild.className = "heat";
   byId("v-previous").disabled = index === 0;
   byId("v-next").disabled = index === shown.length - 1;
   if (!byId("viewer").open) byId("viewer").showModal();
+  byId("viewer").focus();
 }
 
 function shut() {

@@ -19,7 +19,7 @@ from dgpnet.segmenter.ledger import Entry
 from dgpnet.segmenter.page import PAGE
 
 #: Longest side of the report's pictures, in pixels.
-THUMBNAIL = 480
+THUMBNAIL = 640
 #: Uncertainty that is drawn brightest: two labels that are equally likely.
 BRIGHTEST = 0.5
 
