@@ -36,6 +36,7 @@ class Settings:
     network, small        configurations of the two networks
     checkpoint            file with the first one's weights; empty: random ones
     size                  side of the photographs; the training step and end to end have their own
+    compile_step          measure the training step compiled too
     growth_side           side for the curve over shots; growth_examples: shots for the curve over sides
     root                  PASCAL's folder, for the section `accuracy`; empty: left out
     """
@@ -49,6 +50,7 @@ class Settings:
     shots: tuple[int, ...] = (1, 5)
     train_size: int = 384
     train_episodes: int = 8
+    compile_step: bool = False
     growth_shots: tuple[int, ...] = (1, 2, 5, 10, 20, 50, 100, 200)
     growth_sides: tuple[int, ...] = (256, 512, 1024, 2048)
     growth_side: int = 512
@@ -64,7 +66,7 @@ class Settings:
 def settings_for(device: torch.device, *, quick: bool = False, checkpoint: str = "", root: str = "") -> Settings:
     """The whole of it, or (`quick`, for CPUs) what a laptop measures in a minute or two, at 384²."""
     if not quick:
-        return Settings(device, checkpoint=checkpoint, root=root)
+        return Settings(device, checkpoint=checkpoint, root=root, compile_step=device.type == "cuda")
     return Settings(
         device,
         checkpoint=checkpoint,
@@ -168,6 +170,7 @@ class Bench:
                 shots=shots,
                 size=settings.train_size,
                 effort=settings.effort,
+                fuse=settings.compile_step,
             )
             for shots in settings.shots
         ]

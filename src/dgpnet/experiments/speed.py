@@ -6,6 +6,7 @@ import copy
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from dgpnet.network import DGPNet, Memory
 from dgpnet.network.fast import Graph, Predictor
 
 TOTAL = "Total"
+DIFFERENT = 12
+"""Photographs that are rendered."""
 
 
 @dataclass(frozen=True)
@@ -42,15 +45,20 @@ class Inputs:
     target: Tensor
 
 
+@cache
+def rendered(size: int) -> tuple[Tensor, Tensor]:
+    """Textured shapes: photographs (DIFFERENT, 3, size, size) uint8 and whether a shape is there, bool."""
+    dataset = data.build("synthetic", photographs=DIFFERENT, side=size)
+    photos = np.stack([dataset.photo(i).transpose(2, 0, 1) for i in range(DIFFERENT)])
+    masks = np.stack([dataset.mask(i) > 0 for i in range(DIFFERENT)])
+    return torch.from_numpy(photos), torch.from_numpy(masks)
+
+
 def inputs(batch: int, shots: int, size: int, device: torch.device) -> Inputs:
-    """Rendered photographs: textured shapes, the same in every run. A few are used again in turn."""
-    dataset = data.build("synthetic", photographs=min(40, batch * (shots + 1)), side=size)
-    count = len(dataset)
-    photos = torch.stack([torch.from_numpy(dataset.photo(i)).permute(2, 0, 1) for i in range(count)])
-    masks = torch.from_numpy(np.stack([dataset.mask(i) > 0 for i in range(count)])).float()
-    index = torch.arange(batch * (shots + 1)).remainder(count).view(batch, shots + 1)
-    chosen = data.normalise(photos.to(device))[index.to(device)]
-    truth = masks.to(device)[index.to(device)]
+    """Rendered photographs, the same in every run; a few of them, in turn."""
+    photos, masks = (tensor.to(device) for tensor in rendered(size))
+    index = torch.arange(batch * (shots + 1), device=device).remainder(len(photos)).view(batch, shots + 1)
+    chosen, truth = data.normalise(photos)[index], masks[index].float()
     return Inputs(chosen[:, :-1], truth[:, :-1], chosen[:, -1], truth[:, -1].long())
 
 
@@ -225,8 +233,11 @@ def naive_training(network: DGPNet, *, episodes: int, shots: int, size: int, eff
     return {"ms": _median(step, device, effort), "bytes": memory}
 
 
-def our_training(network: DGPNet, *, episodes: int, shots: int, size: int, effort: Effort) -> dict[str, Any]:
-    """The step of `dgpnet train`: photographs resident, views rendered on the device, captured where there is CUDA."""
+def our_training(
+    network: DGPNet, *, episodes: int, shots: int, size: int, effort: Effort, fuse: bool
+) -> dict[str, Any]:
+    """The step of `dgpnet train`: photographs resident, views rendered on the device, captured where there is CUDA,
+    and compiled before with `fuse`, as long runs do."""
     from dgpnet.training.config import Source, TrainConfig
     from dgpnet.training.processes import launch
     from dgpnet.training.run import Run
@@ -247,7 +258,7 @@ def our_training(network: DGPNet, *, episodes: int, shots: int, size: int, effor
         trained = copy.deepcopy(network).train().requires_grad_(True)
         run = Run(fabric, trained.to(memory_format=torch.channels_last), config)  # type: ignore[call-overload]
         store = Store(dataset, fabric.device)
-        stepper = run.stepper(resident=store.resident)
+        stepper = run.stepper(resident=store.resident, fuse=fuse)
         run.set_rates(0)
         prepared = store.inputs(batch_at(dataset, config, 0))
         memory = peak_memory(lambda: stepper.run(prepared), device)
@@ -256,17 +267,23 @@ def our_training(network: DGPNet, *, episodes: int, shots: int, size: int, effor
     return {"ms": milliseconds, "bytes": memory}
 
 
-def training(network: DGPNet, *, episodes: int, shots: int, size: int, effort: Effort) -> dict[str, Any]:
-    """A training step both ways."""
+def training(
+    network: DGPNet, *, episodes: int, shots: int, size: int, effort: Effort, fuse: bool = False
+) -> dict[str, Any]:
+    """A training step both ways; ours also compiled with `fuse`, which takes half a minute first."""
     plain = naive_training(network, episodes=episodes, shots=shots, size=size, effort=effort)
-    ours = our_training(network, episodes=episodes, shots=shots, size=size, effort=effort)
+    ours = our_training(network, episodes=episodes, shots=shots, size=size, effort=effort, fuse=False)
+    compiled = None
+    if fuse:
+        compiled = our_training(network, episodes=episodes, shots=shots, size=size, effort=effort, fuse=True)["ms"]
     return {
         "episodes": episodes,
         "shots": shots,
         "size": size,
         "naive_ms": plain["ms"],
         "ours_ms": ours["ms"],
-        "ratio": plain["ms"] / ours["ms"],
+        "compiled_ms": compiled,
+        "ratio": plain["ms"] / (compiled or ours["ms"]),
         "naive_bytes": plain["bytes"],
         "ours_bytes": ours["bytes"],
     }
