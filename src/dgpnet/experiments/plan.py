@@ -177,7 +177,7 @@ class Planner:
         left_out: dict[str, list[str]] = {}
         wanted = 0
         for entry in entries:
-            own = {run.key: run for run in self._runs(entry)}
+            own = {run.key: run for run in self.runs(entry)}
             wanted += len(own)
             runs |= own
             tests |= {test.key: test for test in self._tests(entry)}
@@ -242,7 +242,8 @@ class Planner:
         )
         return Run(with_settings(config, self.settings), weights.digest if weights else "")
 
-    def _runs(self, entry: Entry) -> Iterable[Run]:
+    def runs(self, entry: Entry) -> Iterable[Run]:
+        """The networks that an entry needs, some of them more than once."""
         tests = self.grid(entry) if isinstance(entry, Grid) else self._tests(entry)
         return (test.run for test in tests)
 

@@ -47,7 +47,9 @@ class Reproduction:
         runs.verify(plan, self.results)
         self.out.mkdir(parents=True, exist_ok=True)
         worker = Worker(self.results, self.running, self.say)
-        failures = worker.work(plan, done=lambda: self.write_tables(entries))
+        failures = worker.work(
+            plan, done=lambda run: self.write_tables([e for e in entries if run in self.planner.runs(e)])
+        )
         self.write_tables(entries)
         for entry in entries:
             try:

@@ -103,8 +103,8 @@ class Worker:
     running: Running
     say: Say
 
-    def work(self, plan: Plan, done: Callable[[], None] | None = None) -> list[str]:
-        """Train and test all that is left; returns a sentence for each failure. `done` is called after each run."""
+    def work(self, plan: Plan, done: Callable[[Run], None] | None = None) -> list[str]:
+        """Train and test all that is left; returns a sentence for each failure. `done` hears of each finished run."""
         failures: list[str] = []
         left = self.results.left(plan)
         tests: dict[str, list[Test]] = {}
@@ -122,7 +122,7 @@ class Worker:
                 self.say(f"failed: {problem}")
                 continue
             if done is not None:
-                done()
+                done(run)
         return failures
 
     def train(self, run: Run) -> Path:

@@ -191,8 +191,8 @@ def cached(
     episode = (one.supports.expand(batch, -1, -1, -1, -1), one.masks.expand(batch, -1, -1, -1), queries)
     with torch.no_grad():
         memory = predictor.learn(one.supports, one.masks[:, :, None])
+        memory_bytes = peak_memory(lambda: predictor.predict(memory, queries), device)  # first: later calls replay
         ours = _median(lambda: predictor.predict(memory, queries), device, effort)
-        memory_bytes = peak_memory(lambda: predictor.predict(memory, queries), device)
         known = naive.learn(network, *episode[:2])
         query_only = _median(lambda: naive.ask(network, known, queries), device, effort)
         anew = _median(lambda: naive.episode(network, *episode), device, effort)
