@@ -52,14 +52,14 @@ def _same_model(one: Path, other: Path) -> bool:
 
 
 def test_a_run_leaves_model_log_pictures_and_checkpoints(config: Make, running: Running, tmp_path: Path) -> None:
-    model = train(config(), tmp_path / "run", running)
+    model = train(config(), tmp_path / "run", dataclasses.replace(running, pictures_every=4))
     run = tmp_path / "run"
     assert model == run / "model.safetensors"
     assert [record["step"] for record in _records(run)] == [2, 4, 6]
     assert sorted(path.name for path in run.iterdir()) == sorted(
         ["checkpoints", "config.json", "log.jsonl", "model.safetensors", "pictures", "tensorboard"]
     )
-    assert [path.name for path in (run / "pictures").iterdir()] == ["000000006.png"]
+    assert sorted(path.name for path in (run / "pictures").iterdir()) == ["000000004.png", "000000006.png"]
     assert weights.read_metadata(model)["provenance"]["training"]["iterations"] == 6
     assert TrainConfig.from_json((run / "config.json").read_text()) == config()
 
@@ -73,7 +73,7 @@ def test_equal_configurations_give_equal_models_and_seeds_do_not(
 
 
 def test_how_a_run_is_carried_out_changes_nothing(config: Make, running: Running, tmp_path: Path) -> None:
-    other = dataclasses.replace(running, log_every=5, checkpoint_every=0, pictures_every=1)
+    other = dataclasses.replace(running, log_every=5, checkpoint_every=4, pictures_every=3)
     one, two = train(config(), tmp_path / "one", running), train(config(), tmp_path / "two", other)
     assert _same_model(one, two)
 

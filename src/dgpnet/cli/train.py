@@ -63,7 +63,7 @@ def train(
     ] = None,
     log_every: Annotated[int, typer.Option(min=1, help="Steps between records.")] = 20,
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Steps between checkpoints.")] = 500,
-    pictures_every: Annotated[int, typer.Option(min=0, help="Steps between pictures; 0: only at the end.")] = 1000,
+    pictures_every: Annotated[int, typer.Option(min=0, help="Steps between pictures; 0: none.")] = 1000,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
     """Train a network on episodes; the same command again continues a run that was cut off.

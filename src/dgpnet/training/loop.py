@@ -24,7 +24,7 @@ class Running:
     """How a run is carried out; nothing here changes what it comes to.
 
     device         "auto", "cpu" or "cuda"
-    log_every, checkpoint_every, pictures_every   steps between records, checkpoints, pictures; 0: only at the end
+    log_every, checkpoint_every, pictures_every   steps between records, checkpoints, pictures (0: no pictures)
     graph          whether a GPU replays captured steps
     fuse           whether they are compiled before they are captured: half a minute for each number of shots, a third
                    less time a step; None: in runs of FUSE_FROM steps or more
@@ -78,10 +78,10 @@ def train(config: TrainConfig, out: str | Path, running: Running | None = None) 
                 raise run.non_finite(step, str(problem), dataset, store, out) from problem
 
             done = step + 1
-            recorded, saved, pictured = (
-                done == config.iterations or (every > 0 and done % every == 0)
-                for every in (running.log_every, running.checkpoint_every, running.pictures_every)
-            )
+            last = done == config.iterations
+            recorded = last or done % running.log_every == 0
+            saved = last or done % running.checkpoint_every == 0
+            pictured = running.pictures_every > 0 and (last or done % running.pictures_every == 0)
             # Reading waits for the device; a GPU is left alone between records.
             if recorded or saved or fabric.device.type == "cpu":
                 for broken in meter.read(done):
