@@ -23,7 +23,7 @@ def tiny_network(config: Config = CONFIG, seed: int = 0) -> DGPNet:
 
 
 def tiny_segmenter(config: Config = CONFIG, seed: int = 0) -> Segmenter:
-    return Segmenter(tiny_network(config, seed))
+    return Segmenter(tiny_network(config, seed), dtype=torch.float32)
 
 
 def tiny_checkpoint(path: Path, config: Config = CONFIG, seed: int = 0) -> Path:

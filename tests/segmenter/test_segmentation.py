@@ -48,10 +48,11 @@ def test_bands_give_what_one_piece_gives(monkeypatch):
 
 
 def test_numbers_describe_the_maps():
-    found = render(maps(), (20, 30), Calibration())
+    given_maps = maps()
+    found = render(given_maps, (20, 30), Calibration())
     assert found.areas == tuple(int((found.mask == c).sum()) for c in (1, 2))
     assert found.mean_uncertainty == pytest.approx(found.uncertainty.mean().item(), rel=1e-5)
-    assert found.mean_novelty == pytest.approx(found.novelty.mean().item(), rel=1e-5)
+    assert found.mean_novelty == pytest.approx(given_maps.novelty.mean().item(), rel=1e-5)
 
 
 def test_only_what_is_kept_is_returned():

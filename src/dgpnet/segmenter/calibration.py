@@ -89,7 +89,10 @@ class Calibration:
 
     def probability(self, log_odds: Tensor) -> Tensor:
         """log_odds: (C, ...) of each class against the background -> (C + 1, ...), softmax over [0, log-odds]."""
-        return torch.cat([torch.zeros_like(log_odds[:1]), log_odds / self.temperature]).softmax(0)
+        odds = log_odds / self.temperature
+        if len(odds) == 1:
+            return torch.cat([-odds, odds]).sigmoid()  # the same, and several times quicker on a CPU
+        return torch.cat([torch.zeros_like(odds[:1]), odds]).softmax(0)
 
     def uncertainty(self, probability: Tensor, mask: Tensor) -> Tensor:
         """probability: (C + 1, ...), mask: (...) int64 -> (...) in [0, 1], the probability that the label is wrong."""
@@ -104,13 +107,12 @@ def overlaps(probability: Tensor, uncertainty: Tensor, mask: Tensor) -> Tensor:
 
     A pixel has its label with probability 1 − uncertainty; the rest is shared among the others as `probability` does.
     """
-    doubt = (1 - probability.gather(0, mask[None])[0]).clamp(min=1e-12)
-    others = probability[1:] * (uncertainty / doubt)
-    here = mask == torch.arange(1, len(probability), device=mask.device).view(-1, *[1] * mask.dim())
-    sure = torch.where(here, 1 - uncertainty, 0.0)
-    union = torch.where(here, 1.0, others)
-    pixels = tuple(range(1, others.dim()))
-    return torch.stack([sure.sum(pixels, dtype=torch.float64), union.sum(pixels, dtype=torch.float64)])
+    rest = uncertainty / (1 - probability.gather(0, mask[None])[0]).clamp(min=1e-12)
+    sums = []
+    for c in range(1, len(probability)):
+        here = mask == c
+        sums += [torch.where(here, 1 - uncertainty, 0.0).sum(), torch.where(here, 1.0, probability[c] * rest).sum()]
+    return torch.stack(sums).double().view(-1, 2).mT
 
 
 def expected_iou(overlaps: Tensor, pixels: int) -> Tensor:

@@ -127,10 +127,8 @@ class Concept:
 
     def maps(self, photos: Sequence[Prepared]) -> list[Maps]:
         """What the network says of photographs, in one batch, at the network's resolution."""
-        with torch.no_grad():
-            logits, novelty = self.segmenter.network.answer(
-                self.memory, self.segmenter.as_input([one.photo for one in photos])
-            )
+        inputs = self.segmenter.as_input([one.photo for one in photos])
+        logits, novelty = self.segmenter.predictor.answer(self.memory, inputs)
         log_odds = logits[:, :, 1] - logits[:, :, 0]
         inside = [one.photo.shape[1:] for one in photos]
         return [Maps(o[:, :h, :w], n[:h, :w]) for o, n, (h, w) in zip(log_odds, novelty, inside, strict=True)]

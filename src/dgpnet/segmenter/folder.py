@@ -162,9 +162,12 @@ class Job:
                         failures[photo.name] = _sentence(photo, error)
                 start = time.perf_counter()
                 for decoded, maps in self._maps(concept, readable, failures):
-                    result = self._render(concept, decoded, maps, (time.perf_counter() - start) / len(readable))
+                    seconds = (time.perf_counter() - start) / len(readable)
+                    finish = partial(self._render, concept, decoded, maps, seconds)
+                    if maps.log_odds.is_cuda:  # no thread may use the device while another captures a graph on it
+                        finish = partial(_given, finish())
                     pixels = decoded.prepared.size[0] * decoded.prepared.size[1]
-                    writers.put(partial(self._write, decoded, result), pixels)
+                    writers.put(partial(self._write, decoded, finish), pixels)
                 seen += len(group)
                 advance(seen)
 
@@ -214,8 +217,9 @@ class Job:
             seconds + time.perf_counter() - start,
         )
 
-    def _write(self, decoded: Decoded, result: Result) -> None:
+    def _write(self, decoded: Decoded, finish: Callable[[], Result]) -> None:
         """All files of one photograph, and then its entry in the ledger."""
+        result = finish()
         start = time.perf_counter()
         key, found = decoded.photo.key, result.found
         try:
@@ -270,6 +274,10 @@ class Job:
         folder = self.out / "annotations"
         folder.mkdir(exist_ok=True)
         export(format, folder, classes, items, instances=self.options.instances)
+
+
+def _given(result: Result) -> Result:
+    return result
 
 
 def support_fingerprint(support: SupportSet) -> str:

@@ -19,6 +19,7 @@ from dgpnet.images import MAX_PIXELS, read_photo
 from dgpnet.learners import GaussianLearner
 from dgpnet.learners.gaussian import LearnedGaussian
 from dgpnet.network import DGPNet, Memory
+from dgpnet.network.fast import Predictor
 from dgpnet.segmenter.calibration import Calibration
 from dgpnet.segmenter.concept import EXACT_POINTS, INDUCING_POINTS, Concept, check_shown, count_points
 from dgpnet.segmenter.streams import ahead, batches
@@ -45,11 +46,23 @@ class Pool:
 
 
 class Segmenter:
-    """A trained network, ready to learn concepts from a few masks. Holds no state beyond the network."""
+    """A trained network, ready to learn concepts from a few masks. Holds no state beyond the network.
 
-    def __init__(self, network: DGPNet, *, calibration: Calibration | None = None) -> None:
+    calibration: what makes its probabilities honest; by default they are taken at their word.
+    dtype: of the convolutions when segmenting; None takes bfloat16 where that is quicker, else float32.
+    """
+
+    def __init__(
+        self, network: DGPNet, *, calibration: Calibration | None = None, dtype: torch.dtype | None = None
+    ) -> None:
         self.network = network.eval().requires_grad_(False)
         self.calibration = calibration or Calibration()
+        self.dtype = dtype
+
+    @cached_property
+    def predictor(self) -> Predictor:
+        """The network made quick for segmenting; learning, which happens once, uses the network as it is."""
+        return Predictor(self.network, dtype=self.dtype)
 
     @property
     def device(self) -> torch.device:
@@ -120,9 +133,9 @@ class Segmenter:
             closing(ahead(photos, partial(self.read, max_pixels=max_pixels), cost=pixels_of)) as stream,
         ):
             for group in batches(good(stream), self.batch(1)):
-                inputs = self.as_input([one.photo for one in group])
-                projected = self.network.encoder.project[level](self.network.encoder(inputs)[int(level)])
-                found.append(F.adaptive_avg_pool2d(projected.float(), GRID).flatten(2).mT)
+                features = self.network.encoder(self.as_input([one.photo for one in group]))[int(level)]
+                projected = self.network.encoder.project[level](features)
+                found.append(F.adaptive_avg_pool2d(projected, GRID).flatten(2).mT)
         return Pool(torch.cat(found), readable, failures)
 
     def _deepest(self) -> tuple[str, GaussianLearner]:

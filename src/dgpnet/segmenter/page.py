@@ -114,8 +114,8 @@ kbd { font: 12px ui-monospace, monospace; border: 1px solid var(--line); border-
 </main>
 <dialog id="viewer" tabindex="-1" aria-label="One photograph">
   <div class="bar"><b id="v-name"></b><span id="v-score" class="score"></span><span id="v-facts" class="facts soft">
-    </span><a id="v-file">mask file</a><span class="grow"></span><span id="v-place" class="soft"></span><button id="v-previous">←</button>
-    <button id="v-next">→</button><button id="v-close">Close</button></div>
+    </span><a id="v-file">mask file</a><span class="grow"></span><span id="v-place" class="soft"></span>
+    <button id="v-previous">←</button><button id="v-next">→</button><button id="v-close">Close</button></div>
   <div class="panels">
     <div class="panel"><span class="soft">Mask</span><div class="stack" id="v-mask"></div></div>
     <div class="panel"><span class="soft">Photograph</span><div class="stack" id="v-photo"></div></div>

@@ -13,7 +13,7 @@ from torch import Tensor
 from dgpnet.segmenter.calibration import Calibration, expected_iou, overlaps
 
 #: Numbers of one map that are computed at once: large photographs are rendered in bands of rows.
-BAND = 1 << 23
+BAND = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,28 +86,29 @@ def render(
     rows = max(1, BAND // (width * (classes + 1)))
     bands: list[dict[str, Tensor]] = []
     expected = maps.log_odds.new_zeros(2, classes, dtype=torch.float64)
-    sums = expected.new_zeros(classes + 3)
+    sums = expected.new_zeros(classes + 1)
     for top in range(0, height, rows):
         band = slice(top, min(top + rows, height))
         probability = calibration.probability(resample(maps.log_odds, size, band))
         mask = _labels(probability, threshold)
         uncertainty = calibration.uncertainty(probability, mask)
-        novelty = resample(maps.novelty[None], size, band)[0]
         expected = expected + overlaps(probability, uncertainty, mask)
-        areas = torch.bincount(mask.flatten(), minlength=classes + 1)
-        sums = sums + torch.cat([areas, uncertainty.sum(dtype=torch.float64)[None], novelty.sum()[None]])
-        found = {"mask": mask.byte(), "probability": probability, "uncertainty": uncertainty, "novelty": novelty}
+        areas = [(mask == c).sum() for c in range(1, classes + 1)]
+        sums = sums + torch.stack([*areas, uncertainty.sum()]).double()
+        found = {"mask": mask.byte(), "probability": probability, "uncertainty": uncertainty}
+        if "novelty" in keep:
+            found["novelty"] = resample(maps.novelty[None], size, band)[0]
         bands.append({name: found[name] for name in keep})
     pixels = height * width
     score = calibration.score(expected_iou(expected, pixels))
-    numbers = torch.cat([sums, score[None]]).tolist()
+    numbers = torch.cat([sums, maps.novelty.double().mean()[None], score[None]]).tolist()
     whole = {name: torch.cat([band[name] for band in bands], -2) for name in keep}
     return Rendered(
         **{name: whole.get(name, torch.empty(0)) for name in EVERYTHING},
         score=numbers[-1],
-        areas=tuple(int(area) for area in numbers[1:-3]),
+        areas=tuple(int(area) for area in numbers[:-3]),
         mean_uncertainty=numbers[-3] / pixels,
-        mean_novelty=numbers[-2] / pixels,
+        mean_novelty=numbers[-2],
     )
 
 
@@ -132,7 +133,6 @@ def _neighbours(old: int, new: int, part: slice, like: Tensor) -> tuple[Tensor, 
 
 def _labels(probability: Tensor, threshold: float | None) -> Tensor:
     """probability: (C + 1, ...) -> (...) int64."""
-    if threshold is None:
-        return probability.argmax(0)
-    best, label = probability[1:].max(0)
-    return torch.where(best >= threshold, label + 1, 0)
+    best, label = (probability[1], 0) if len(probability) == 2 else probability[1:].max(0)
+    enough = best > probability[0] if threshold is None else best >= threshold
+    return torch.where(enough, label + 1, 0)
