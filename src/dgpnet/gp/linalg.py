@@ -85,7 +85,7 @@ def _by_halves(a: Tensor, failures: list[Tensor]) -> Tensor:
 def _inverse(lower: Tensor) -> Tensor:
     eye = torch.eye(lower.shape[-1], dtype=lower.dtype, device=lower.device)
     inverse: Tensor = torch.linalg.solve_triangular(lower, eye.expand_as(lower), upper=False)
-    return inverse
+    return inverse.contiguous()  # the solver's column order would not survive a file, and sums would round otherwise
 
 
 def grow(whitener: Tensor, cross: Tensor, corner: Tensor) -> Tensor:
