@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from dgpnet.errors import Error
-from dgpnet.gp import Exponential, GaussianProcess, Kernel, Linear, Posterior, SquaredExponential
-from dgpnet.gp import regression
+from dgpnet.gp import Exponential, GaussianProcess, Kernel, Linear, Posterior, SquaredExponential, regression
 from dgpnet.gp.inducing import nystroem, pivots
 from dgpnet.gp.regression import condition_together
 from tests.tolerances import assert_equal
