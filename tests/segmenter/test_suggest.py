@@ -70,6 +70,20 @@ def test_chunks_change_nothing(monkeypatch):
     assert greedy_order(SquaredExponential(1.0), NOISE, pool, 5) == whole
 
 
+def test_a_coarser_grid_has_the_means_of_its_cells():
+    grid = torch.arange(float(suggest.GRID**2)).view(1, -1, 1)
+    found = suggest.coarser(grid).view(suggest.GRID // 2, suggest.GRID // 2)
+    assert found[0, 0] == (0 + 1 + suggest.GRID + suggest.GRID + 1) / 4
+    assert found[-1, -1] == grid.max() - (suggest.GRID + 1) / 2
+
+
+def test_many_photographs_have_a_coarser_grid(monkeypatch):
+    photographs = clusters([7, 4], points=suggest.GRID**2)
+    whole = greedy_order(SquaredExponential(1.0), NOISE, suggest.coarser(photographs), 3)
+    monkeypatch.setattr(suggest, "FINE", 10)
+    assert greedy_order(SquaredExponential(1.0), NOISE, photographs, 3) == whole
+
+
 def test_large_pools_and_supports_are_reduced_but_answered_alike(monkeypatch):
     counts = [30, 20, 10]
     kinds = np.repeat(np.arange(3), counts)

@@ -32,7 +32,7 @@ BATCH = {"cuda": 16, "cpu": 4}
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Photographs to choose from: features (N, GRID², D), their places in the given list, and what was unreadable."""
+    """Photographs to choose from: features (N, GRID², D) float16, their places in the list, and what was unreadable."""
 
     features: Tensor
     readable: list[int]
@@ -117,7 +117,7 @@ class Segmenter:
         level, _ = self._deepest()
         failures: dict[int, Error] = {}
         readable: list[int] = []
-        found = [torch.empty(0, GRID**2, self.network.config.features, device=self.device)]
+        found = [torch.empty(0, GRID**2, self.network.config.features, dtype=torch.half, device=self.device)]
 
         def good(stream: Iterable[tuple[Source, Future[Prepared]]]) -> Iterator[Prepared]:
             for i, (_, future) in enumerate(stream):
@@ -135,7 +135,7 @@ class Segmenter:
             for group in batches(good(stream), self.batch(1)):
                 features = self.network.encoder(self.as_input([one.photo for one in group]))[int(level)]
                 projected = self.network.encoder.project[level](features)
-                found.append(F.adaptive_avg_pool2d(projected, GRID).flatten(2).mT)
+                found.append(F.adaptive_avg_pool2d(projected, GRID).flatten(2).mT.half())  # a pool may be large
         return Pool(torch.cat(found), readable, failures)
 
     def _deepest(self) -> tuple[str, GaussianLearner]:

@@ -7,8 +7,10 @@ from torch import Tensor
 
 from dgpnet.gp import Kernel, Posterior
 
-#: Each photograph stands in the pool as the means of its features over a grid of this many cells a side.
-GRID = 4
+#: Each photograph stands in the pool as the means of its features over a grid of this many cells a side …
+GRID = 8
+#: … and of half as many where there are more photographs than this.
+FINE = 1024
 #: Points of the pool on which variance is summed; of a larger pool, this many drawn at random.
 MEASURED = 2048
 #: Points of what is known already; a larger support set is reduced to this many inducing points.
@@ -20,13 +22,16 @@ CHUNK = 1 << 26
 def greedy_order(kernel: Kernel, noise: float, pool: Tensor, budget: int, known: Posterior | None = None) -> list[int]:
     """Indices of `budget` photographs in the order in which to annotate them.
 
-    pool: (N, G, D), G feature vectors for each of N photographs. Each step takes the photograph i whose G points,
+    pool: (N, GRID², D), feature vectors of N photographs. Each step takes the photograph i whose points,
     once observed, lower the summed posterior variance of the pool the most, by
 
         tr(Σ_pi (Σ_ii + σ²I)⁻¹ Σ_ip),      Σ the posterior covariance given what is known and what was taken before.
 
     known: a posterior with one batch dimension of 1; without it, Σ starts as the prior.
     """
+    if len(pool) > FINE:
+        pool = coarser(pool)
+    pool = pool.to(torch.promote_types(pool.dtype, torch.float32))
     points = pool.flatten(0, 1)
     measured = _sample(points)
     explained, explained_there = _explained(known, points), _explained(known, measured)
@@ -43,6 +48,12 @@ def greedy_order(kernel: Kernel, noise: float, pool: Tensor, budget: int, known:
         explained = _append(kernel, points, explained, chosen, own, factor)
         explained_there = _append(kernel, measured, explained_there, chosen, own, factor)
     return order
+
+
+def coarser(pool: Tensor) -> Tensor:
+    """(N, GRID², D) -> (N, GRID²/4, D): means of 2 × 2 cells."""
+    cells: Tensor = pool.unflatten(1, (GRID // 2, 2, GRID // 2, 2))
+    return cells.mean((2, 4)).flatten(1, 2)
 
 
 def _sample(points: Tensor) -> Tensor:
