@@ -1,0 +1,236 @@
+"""The models that ship: what was tried at equal budget on classes held out, and the two that came of it.
+
+    python -m dgpnet.experiments.default_model try --data DATA --encoders DIR --out RUNS          # the variants
+    python -m dgpnet.experiments.default_model ship --model default --data DATA --encoders DIR --out RUNS
+
+DATA holds VOC2012/, many/, clothing/, cutouts/ and, to measure on, coco/ and coco-mini-episodes.json; DIR holds
+resnet50.safetensors and efficientnet_lite0.safetensors as `dgpnet weights fetch` writes them. Variants are chosen by
+classes of PASCAL, `many` and `clothing` that were not trained on; COCO-mini is only ever measured.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+
+from dgpnet import data, weights
+from dgpnet.data.augment import Augmentation
+from dgpnet.data.dataset import Dataset
+from dgpnet.evaluation import Options, evaluate, fit
+from dgpnet.files import atomic
+from dgpnet.network import DGPNet
+from dgpnet.segmenter.calibration import Calibration
+from dgpnet.training import Running, Source, TrainConfig, recipe, train
+from dgpnet.training.config import with_settings
+
+#: The fold of each source whose classes are held out while variants are compared.
+HELD_OUT = {"pascal": 1, "many": 0, "clothing": 0}
+#: Test classes of PASCAL's fold 1 with enough photographs in PASCAL-5i-mini.
+PASCAL_CLASSES = ("cat", "chair", "cow")
+COMPOSITES = 3000
+
+MODERATE = Augmentation(
+    frame=0.7,
+    scale=(0.6, 1.1),
+    aspect=1.2,
+    rotate=8.0,
+    colour=0.7,
+    brightness=0.25,
+    contrast=0.25,
+    saturation=0.25,
+    hue=8.0,
+)
+
+#: What each variant changes, on top of the one it names with a plus: settings as `dgpnet train --set` takes them.
+#: "mixture" takes all sources, not PASCAL alone; "augment" crops, turns and colours.
+VARIANTS: dict[str, tuple[str, ...]] = {
+    "paper": (),
+    "base": (
+        "mixture",
+        "balance=0.5",
+        "rate=1.5e-4",
+        "schedule=cosine",
+        "decay_factor=0.01",
+        "warmup=0.03",
+        "network.similarity=true",
+        "projection=principal",
+        "projection_rate=1e-5",
+    ),
+    "augmented": ("+base", "augment"),
+    "shots": ("+base", "shots=[1,1,1,3,5]"),
+    "frozen": ("+shots", "network.freeze_encoder=true"),
+    "weight": ("+shots", "foreground=2"),
+    "encoder": ("+weight", "encoder_rate=5e-6"),
+    "light": ("+encoder", "network.decoder_width=128"),
+    "small": (
+        "+encoder",
+        "network.encoder=efficientnet_lite0",
+        "network.features=256",
+        "network.encodings=32",
+        "network.decoder_width=64",
+    ),
+}
+
+
+def configuration(name: str, root: Path, encoders: Path, *, hold_out: bool, iterations: int, seed: int) -> TrainConfig:
+    """The training of a variant, with or without the classes that variants are compared on."""
+    settings, mixture, augmented = _expand(name)
+    folds = HELD_OUT if hold_out else dict.fromkeys(HELD_OUT)
+    sources = [Source("pascal", str(root / "VOC2012"), weight=1.0, fold=folds["pascal"])]
+    if mixture:
+        sources += [
+            Source("folder", str(root / "many"), weight=1.0, fold=folds["many"]),
+            Source("folder", str(root / "clothing"), weight=0.5, fold=folds["clothing"]),
+            Source("composites", str(root / "cutouts"), weight=0.5, options={"photographs": COMPOSITES}),
+        ]
+    base = dataclasses.replace(
+        recipe("paper"), sources=tuple(sources), iterations=iterations, precision="bf16", seed=seed, decay_at=2 / 3
+    )
+    config = with_settings(base, settings)
+    if augmented:
+        config = dataclasses.replace(config, augmentation=MODERATE, cache_size=config.network.size)
+    network = config.network.but(stride_on="1x1") if config.network.encoder == "resnet50" else config.network
+    return dataclasses.replace(
+        config, network=network, encoder_weights=str(encoders / f"{config.network.encoder}.safetensors")
+    )
+
+
+def _expand(name: str) -> tuple[list[str], bool, bool]:
+    """A variant's settings with those it builds on before its own; whether it has all sources, and augmentation."""
+    settings: list[str] = []
+    mixture = augmented = False
+    for setting in VARIANTS[name]:
+        if setting == "mixture":
+            mixture = True
+        elif setting == "augment":
+            augmented = True
+        elif setting.startswith("+"):
+            inherited, mixed, moved = _expand(setting[1:])
+            settings, mixture, augmented = inherited + settings, mixture or mixed, augmented or moved
+        else:
+            settings.append(setting)
+    return settings, mixture, augmented
+
+
+def test_sets(root: Path, size: int, cache: Path | None, *, shots: int = 5) -> dict[str, Dataset]:
+    """The held-out classes that have enough photographs, by name of their source."""
+    built = {
+        "pascal": data.build(
+            "pascal", root / "VOC2012", fold=1, split="test", classes=PASCAL_CLASSES, size=size, cache=cache
+        ),
+        "many": data.build("folder", root / "many", fold=0, split="test", size=size, cache=cache),
+        "clothing": data.build("folder", root / "clothing", fold=0, split="test", size=size, cache=cache),
+    }
+    return {name: data.trainable(dataset, shots)[0] for name, dataset in built.items()}
+
+
+def measure(network: DGPNet, sets: dict[str, Dataset], episodes: int) -> dict[str, dict[str, float]]:
+    """mIoU in percent at 1 and 5 shots on each set."""
+    found: dict[str, dict[str, float]] = {}
+    for name, dataset in sets.items():
+        options = Options(shots=(1, 5), episodes=episodes, precision="bf16", batch=96)
+        results = evaluate(network, dataset, options)
+        found[name] = {str(k): round(100 * r.miou.mean, 2) for k, r in results.shots.items()}
+    return found
+
+
+def coco_mini(root: Path, size: int, cache: Path | None) -> tuple[Dataset, list[data.Episode]]:
+    """COCO-mini and its 300 episodes."""
+    dataset = data.build("coco", root / "coco", split="test", size=size, cache=cache, min_pixels=1)
+    return dataset, data.episodes_from_file(root / "coco-mini-episodes.json", dataset)
+
+
+app = typer.Typer(add_completion=False, help=__doc__)
+Data = Annotated[Path, typer.Option("--data", help="Folder of the unpacked shards.")]
+Encoders = Annotated[Path, typer.Option(help="Folder of ImageNet weights.")]
+Out = Annotated[Path, typer.Option(help="Folder of the runs.")]
+
+
+@app.command("try")
+def compare(
+    root: Data,
+    encoders: Encoders,
+    out: Out,
+    only: Annotated[str, typer.Option(help="Variants, separated by commas.")] = ",".join(VARIANTS),
+    iterations: int = 3000,
+    episodes: int = 400,
+    seed: int = 0,
+    cache: Path | None = None,
+) -> None:
+    """Train variants without the held-out classes, and measure them on those."""
+    sets: dict[str, Dataset] | None = None
+    for name in only.split(","):
+        config = configuration(name, root, encoders, hold_out=True, iterations=iterations, seed=seed)
+        start = time.perf_counter()
+        running = Running(cache=cache, quiet=True, log_every=100, checkpoint_every=10**9, pictures_every=10**9)
+        model = train(config, out / f"{name}-{iterations}-{seed}", running)
+        trained = time.perf_counter() - start
+        network = weights.load(model, device="cuda" if torch.cuda.is_available() else "cpu")
+        sets = sets or test_sets(root, network.config.size, cache)
+        found = measure(network, sets, episodes)
+        seconds = {"training": round(trained), "measuring": round(time.perf_counter() - start - trained)}
+        budget = {"iterations": iterations, "seed": seed, "episodes": episodes}
+        _append(out / "variants.jsonl", {"variant": name, **budget, "seconds": seconds, "miou": found})
+
+
+@app.command()
+def ship(
+    root: Data,
+    encoders: Encoders,
+    out: Out,
+    model: Annotated[str, typer.Option(help="default or small.")] = "default",
+    variant: str = "light",
+    iterations: int = 5500,
+    seed: int = 0,
+    cache: Path | None = None,
+) -> None:
+    """Train a model on all classes, calibrate it, and write it as it ships; then measure it on COCO-mini."""
+    config = configuration(variant, root, encoders, hold_out=False, iterations=iterations, seed=seed)
+    start = time.perf_counter()
+    run = out / f"{model}-{iterations}-{seed}"
+    trained = train(config, run, Running(cache=cache, log_every=100, checkpoint_every=3000, pictures_every=10**9))
+    record: dict[str, Any] = {"model": model, "variant": variant, "seconds": round(time.perf_counter() - start)}
+    network = weights.load(trained, device="cuda" if torch.cuda.is_available() else "cpu")
+    calibration = calibrated(network, root, cache)
+    provenance = weights.read_metadata(trained)["provenance"]
+    shipped = out / f"{model}.safetensors"
+    weights.save(shipped, network.cpu(), provenance=provenance, calibration=calibration.to_json(), half=True)
+    record["coco-mini"] = measure_shipped(shipped, root, cache)
+    _append(out / "shipped.jsonl", record)
+
+
+def calibrated(network: DGPNet, root: Path, cache: Path | None, episodes: int = 300) -> Calibration:
+    """Fitted on PASCAL's validation photographs, which no training here sees."""
+    dataset = data.build("pascal", root / "VOC2012", split="test", size=network.config.size, cache=cache)
+    dataset, _ = data.trainable(dataset, 5)
+    drawn = data.episodes(dataset, seed=0, indices=range(episodes), max_shots=5)
+    return fit(network, dataset, drawn, shots=(1, 5), precision="bf16", batch=96)
+
+
+def measure_shipped(path: Path, root: Path, cache: Path | None) -> dict[str, Any]:
+    """mIoU of a shipped file on COCO-mini's episodes at 1, 2, 3, 5 and 10 shots, with how good its uncertainty is."""
+    network = weights.load(path, device="cuda" if torch.cuda.is_available() else "cpu")
+    calibration = Calibration.from_json(weights.read_metadata(path)["calibration"])
+    dataset, listed = coco_mini(root, network.config.size, cache)
+    options = Options(shots=(1, 2, 3, 5, 10), batch=96)
+    results = evaluate(network, dataset, options, listed=listed, calibration=calibration)
+    return results.to_json()
+
+
+def _append(path: Path, record: dict[str, Any]) -> None:
+    """One more line of JSON; the file is whole at any time."""
+    lines = path.read_text() if path.exists() else ""
+    with atomic(path) as temporary:
+        temporary.write_text(lines + json.dumps(record) + "\n")
+    shown = {k: v for k, v in record.items() if k != "coco-mini"}
+    print(json.dumps(shown), flush=True)
+
+
+if __name__ == "__main__":
+    app()
