@@ -1,4 +1,3 @@
-import json
 import signal
 import subprocess
 import sys
@@ -8,6 +7,7 @@ import pytest
 import dgpnet
 from dgpnet import cli
 from dgpnet.cli import COMMANDS, run
+from dgpnet.cli.progress import progress
 from dgpnet.errors import Error
 
 
@@ -76,9 +76,10 @@ def test_what_goes_wrong_is_one_line_on_stderr(monkeypatch, capsys, error, code,
     assert caught.out == ""
 
 
-def test_an_interrupt_is_130(monkeypatch):
+def test_an_interrupt_is_130(monkeypatch, capsys):
     fake_command(monkeypatch, KeyboardInterrupt())
     assert run(["learn"]) == 130
+    assert "nothing is half-written" in capsys.readouterr().err
 
 
 def test_a_polite_kill_ends_like_an_interrupt(monkeypatch):
@@ -122,12 +123,18 @@ def test_the_module_is_the_command(tmp_path):
 
 
 def test_progress_on_a_pipe_is_plain_lines_and_ends_with_the_last(capsys):
-    from dgpnet.cli.progress import progress
-
     with progress("Segmenting") as advance:
         for i in range(1, 4):
             advance(i, 3)
     assert capsys.readouterr().err.startswith("Segmenting: 3 of 3")
     with progress("Segmenting", quiet=True) as advance:
         advance(3, 3)
-    assert json.dumps(capsys.readouterr().err) == '""'
+    assert capsys.readouterr().err == ""
+
+
+def test_progress_on_a_terminal_is_a_bar(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress("Segmenting") as advance:
+        advance(1, 3)
+        advance(3, 3)
+    assert "3/3" in capsys.readouterr().err

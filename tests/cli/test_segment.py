@@ -59,6 +59,14 @@ def test_everything_in_one_folder_works_and_is_not_segmented_itself(here, model)
     assert all(name.startswith("photos/") for name in files(here / "found" / "masks"))
 
 
+def test_results_among_the_photographs_and_a_support_that_is_the_folder_itself(here, model):
+    for _ in range(2):
+        assert run(["segment", "painted", "photos", "--out", "photos", "--model", model]) == 0
+    assert len(files(here / "photos" / "masks")) == 5
+    assert run(["segment", "painted", "painted", "--out", "found", "--model", model]) == 0
+    assert files(here / "found" / "masks") == {"images/0.png", "images/1.png"}
+
+
 def test_a_concept_stands_for_its_support(here, model, capsys):
     assert run(["learn", "painted", "--out", "mug.concept", "--model", model, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

@@ -29,6 +29,8 @@ class Entry:
     extra: str | None = None
 
 
+INTERRUPTED = 130
+
 COMMANDS: dict[str, Entry] = {
     "segment": Entry("Masks for a folder of photographs from a few painted ones."),
     "learn": Entry("Learn from a few masks and keep the result in a .concept file."),
@@ -60,6 +62,8 @@ def run(arguments: Sequence[str]) -> int:
     try:
         application(name)(args=words, prog_name="dgpnet")
     except SystemExit as stop:
+        if stop.code == INTERRUPTED:
+            return _say("interrupted; nothing is half-written.", INTERRUPTED)
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except Error as error:
         return _say(error, 2)
@@ -67,8 +71,6 @@ def run(arguments: Sequence[str]) -> int:
         return _say(_missing(name, error), 2)
     except OSError as error:
         return _say(f"{error.filename or 'The system'}: {error.strerror or error}.", 1)
-    except KeyboardInterrupt:
-        return _say("Interrupted; nothing is half-written.", 130)
     finally:
         if previous is not None:
             signal.signal(signal.SIGTERM, previous)

@@ -46,10 +46,12 @@ def segment(
     """
     from dgpnet.segmenter import load
     from dgpnet.segmenter.folder import Job, Options
+    from dgpnet.segmenter.ledger import OUTPUTS
     from dgpnet.segmenter.photographs import find_photographs
 
     options = Options(format, overlay, uncertainty, instances, threshold, tile, max_pixels)
-    found = find_photographs(photos, skip=[out, *([support] if support.is_dir() else [])])
+    # Neither results nor masks are photographs, wherever they lie.
+    found = find_photographs(photos, skip=[out, *(out / name for name in OUTPUTS), support, support / "masks"])
     segmenter = load(model, device=device)
     fingerprint, learn = read_concept(support, segmenter, classes=classes, images=images)
     job = Job(out, support=fingerprint, model=segmenter.fingerprint, options=options)

@@ -32,8 +32,7 @@ def suggest(
     from dgpnet.segmenter import load
     from dgpnet.segmenter.photographs import find_photographs
 
-    folder = [support] if support is not None and support.is_dir() else []
-    found = find_photographs(photos, skip=folder)
+    found = find_photographs(photos, skip=[] if support is None else [support, support / "masks"])
     segmenter = load(model, device=device)
     memory = None
     if support is not None:
