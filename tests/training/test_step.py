@@ -20,6 +20,7 @@ from dgpnet.training.processes import launch
 from dgpnet.training.run import Run, build_network
 from dgpnet.training.source import Store, batch_at, open_source
 from dgpnet.training.step import METRICS, Inputs, forward_backward, loss
+from tests.tolerances import assert_equal
 
 Make = Callable[..., TrainConfig]
 CPU = torch.device("cpu")
@@ -108,7 +109,7 @@ def test_bfloat16_is_near_float32_and_leaves_weights_float32(config: Make, datas
         for precision in ("float32", "bf16")
     )
     assert not torch.equal(exact[:, 0], near[:, 0])
-    torch.testing.assert_close(exact[:, 0], near[:, 0], rtol=0.05, atol=0)
+    assert_equal(near[:, 0], exact[:, 0], dtype=torch.bfloat16)
     run = _run(config(precision="bf16"))
     run.stepper().run(inputs)
     assert {tensor.dtype for tensor in run.optimiser.parameters.values()} == {torch.float32}
@@ -167,4 +168,5 @@ def test_two_processes_give_the_gradient_of_one_that_accumulates(
     assert len(names) > 10
     for name in names:
         assert one[name].abs().max() > 0, name
-        torch.testing.assert_close(two[name], one[name], rtol=1e-4, atol=1e-8, msg=name)
+        scale = one[name].abs().max()  # gradients are far below 1: compare them relative to their own size
+        assert_equal(two[name] / scale, one[name] / scale)

@@ -171,9 +171,9 @@ class Run:
             temporary.write_text(json.dumps({"step": step, "reason": reason, "episodes": listed}, indent=1))
         first = listed[0]
         return NonFinite(
-            f"step {step}: {reason}; first suspect: {first['class']} in {first['query']} after"
+            f"step {step}: {reason.rstrip('.')}; first suspect: {first['class']} in {first['query']} after"
             f" {', '.join(first['supports'])}; all episodes of the step are in {path};"
-            " the last checkpoint is good: lower the rate or set clip, in a new folder"
+            " no weight was changed by it: lower the rates or set clip, in a new folder"
         )
 
     def _fails(self, inputs: Inputs) -> bool:
