@@ -13,6 +13,7 @@ from PIL import Image, ImageDraw
 
 from dgpnet import weights
 from dgpnet.annotations import read_support
+from dgpnet.data.dataset import class_id_of, label_of
 from dgpnet.data.synthetic import Synthetic
 from dgpnet.errors import Error
 from dgpnet.images import IGNORE, read_mask, read_photo, write_mask
@@ -135,16 +136,19 @@ def _rocket() -> Scene:
 
 
 def _shapes() -> Scene:
-    rendered = [Synthetic([3, 8, 11, 17], photographs=7, side=384, objects=3, seed=5).render(i) for i in range(7)]
-    kinds = [value for value in np.unique(rendered[0][1]) if value][:2]
-    numbered = [(photo, _numbered(mask, kinds)) for photo, mask in rendered]
+    kinds = (1, 5, 9, 14)
+    rendered = Synthetic(list(kinds), photographs=9, side=384, objects=3, seed=2)
+    wanted = [label_of(class_id_of(kind)) for kind in kinds[:2]]
+    scenes = [(photo, _numbered(mask, wanted)) for photo, mask in map(rendered.render, range(len(rendered)))]
+    painted = [scene for scene in scenes if {1, 2} <= set(scene[1].flat)][:3]
+    others = [scene for scene in scenes if all(scene is not one for one in painted)][:3]
     return Scene(
         "shapes",
-        "two kinds of rendered shapes, painted three times; find them among others",
+        "two of four kinds of rendered shapes are painted in three pictures; find them among the others",
         ("first", "second"),
-        numbered[:3],
-        {f"scene-{i}": photo for i, (photo, _) in enumerate(numbered[3:])},
-        {f"scene-{i}": mask for i, (_, mask) in enumerate(numbered[3:])},
+        painted,
+        {f"scene-{i}": photo for i, (photo, _) in enumerate(others)},
+        {f"scene-{i}": mask for i, (_, mask) in enumerate(others)},
     )
 
 
@@ -166,10 +170,10 @@ def _segmenter(model: str, device: str | None, say: Say) -> Segmenter:
 
 def _segment(segmenter: Segmenter, scene: Scene, folder: Path) -> Path:
     """What `dgpnet segment folder/painted folder/photos --out folder/found` does."""
-    _write(scene, folder)
     found = folder / "found"
     if (found / ".dgpnet").is_dir():
-        shutil.rmtree(found)  # an earlier demo's, maybe with another model
+        shutil.rmtree(folder)  # an earlier demo's, maybe with another model
+    _write(scene, folder)
     support = read_support(folder / "painted")
     photos, masks = zip(*((example.photo, example.mask) for example in support.examples), strict=True)
     concept = segmenter.learn(photos, masks, classes=support.classes)
