@@ -293,8 +293,10 @@ def test_growing_over_the_limit_is_learning_over_the_limit(segmenter, tmp_path):
     photos, masks = scenes(5)
     grown = segmenter.learn(photos[:2], masks[:2]).extend(photos[2:4], masks[2:4]).extend(photos[4:], masks[4:])
     learned = segmenter.learn(photos, masks)
-    assert grown.budgeted
-    same(grown.segment(QUERY), learned.segment(QUERY))
+    at_once = segmenter.learn(photos[:1], masks[:1]).extend(photos[1:], masks[1:])  # fewer points than the budget
+    for one in (grown, at_once):
+        assert one.budgeted
+        same(one.segment(QUERY), learned.segment(QUERY))
     learned.save(tmp_path / "many.concept")
     back = Concept.load(tmp_path / "many.concept", segmenter)
     assert back.budgeted

@@ -17,32 +17,37 @@ from dgpnet.gp.linalg import inverse_cholesky
 EXPLAINED = 1e-5
 
 
-def pivots(kernel: Kernel, x: Tensor, budget: int) -> tuple[Tensor, Tensor, Tensor]:
+@torch.no_grad()
+def pivots(kernel: Kernel, x: Tensor, budget: int) -> tuple[Tensor, Tensor]:
     """Greedy choice of at most `budget` of the points x: (..., S, D).
 
-    Returns their indices (..., M), the factor Φ: (..., S, M) with K ≈ ΦΦᵀ, and the variance each point has left
-    (..., S).
+    Returns their indices (..., M) and the variance each point has left (..., S). In a batch whose members run out of
+    points at different times, the indices of those that did so first end in −1.
     """
     if budget < 1:
         raise Error(f"The budget of inducing points must be at least 1, got {budget}.")
     left = kernel.diagonal(x).clone()
     floor = EXPLAINED * left.amax(-1, keepdim=True)
-    factor = x.new_zeros(*x.shape[:-1], min(budget, x.shape[-2]))
+    factor = x.new_zeros(*x.shape[:-1], min(budget, x.shape[-2]))  # K ≈ factor factorᵀ
     chosen = []
     for column in range(factor.shape[-1]):
         best, index = left.max(-1, keepdim=True)  # (..., 1)
-        if column and bool((best <= floor).all()):
-            factor = factor[..., :column]
+        needed = best > floor
+        if column and not bool(needed.any()):
             break
-        point = x.gather(-2, index[..., None].expand(*index.shape, x.shape[-1]))  # (..., 1, D)
-        row = factor.gather(-2, index[..., None].expand(*index.shape, factor.shape[-1]))[..., :column]
-        residual = kernel(x, point) - factor[..., :column] @ row.mT
-        scaled = residual[..., 0] / best.clamp(min=floor).sqrt()
+        row = take(factor, index)[..., :column]
+        residual = kernel(x, take(x, index)) - factor[..., :column] @ row.mT
+        scaled = residual[..., 0] * (needed / best.clamp(min=floor).sqrt())
+        factor[..., column] = scaled
         # Rounding must not give an explained point a negative variance, nor the chosen one any.
-        factor[..., column] = scaled.scatter(-1, index, best.clamp(min=floor).sqrt())
         left = (left - scaled.square()).clamp(min=0).scatter(-1, index, 0.0)
-        chosen.append(index)
-    return torch.cat(chosen, -1), factor, left
+        chosen.append(torch.where(needed, index, -1) if column else index)
+    return torch.cat(chosen, -1), left
+
+
+def take(x: Tensor, index: Tensor) -> Tensor:
+    """Rows index: (..., M) of x: (..., S, D) -> (..., M, D)."""
+    return x.gather(-2, index[..., None].expand(*index.shape, x.shape[-1]))
 
 
 def nystroem(kernel: Kernel, noise: float, x: Tensor, y: Tensor, budget: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -50,13 +55,21 @@ def nystroem(kernel: Kernel, noise: float, x: Tensor, y: Tensor, budget: int) ->
 
     With A = σ²I + ΦᵀΦ, the mean is φ(q)ᵀA⁻¹Φᵀy and the covariance K_qq − φᵀ(I − σ²A⁻¹)φ.
     """
-    index, phi, left = pivots(kernel, x, budget)
-    basis = x.gather(-2, index[..., None].expand(*index.shape, x.shape[-1]))
-    root = phi.gather(-2, index[..., None].expand(*index.shape, phi.shape[-1])).tril()  # L_mm
-    eye = torch.eye(root.shape[-1], dtype=x.dtype, device=x.device)
-    unroot = torch.linalg.solve_triangular(root, eye.expand_as(root), upper=False)
+    index, _ = pivots(kernel, x, budget)
+    # Where a member of the batch needs fewer points, the rest have no say: φ is 0 there.
+    real, index = (index >= 0).to(x.dtype), index.clamp(min=0)
+    basis = take(x, index)
+    unreal = torch.diag_embed(1 - real)
+    eye = torch.eye(index.shape[-1], dtype=x.dtype, device=x.device)
+    pairs = real[..., :, None] * real[..., None, :]
+    unroot = inverse_cholesky(kernel(basis) * pairs + unreal) * pairs  # L_mm⁻¹
+    # Each inducing point is a support point: κ of the two is exact, not what rounding makes of a distance of 0.
+    cross = kernel(x, basis).scatter(-2, index[..., None, :], kernel.diagonal(basis)[..., None, :])
+    phi = cross @ unroot.mT
     w = inverse_cholesky(noise * eye + phi.mT @ phi)
     inverse = w.mT @ w  # A⁻¹
     weights = unroot.mT @ (inverse @ (phi.mT @ y))
-    gain = torch.linalg.solve_triangular(inverse_cholesky(eye - noise * inverse), eye.expand_as(root), upper=False)
-    return basis, gain.mT @ unroot, weights, left.sum(-1)
+    unexplained = inverse_cholesky((eye - noise * inverse) * pairs + unreal)
+    gain = torch.linalg.solve_triangular(unexplained, eye.expand_as(w), upper=False)
+    residual = (kernel.diagonal(x) - phi.square().sum(-1)).clamp(min=0).sum(-1)
+    return basis, gain.mT @ unroot, weights, residual

@@ -41,10 +41,11 @@ class GaussianProcess(nn.Module):
         """Condition on outputs y: (..., S, E) at features x: (..., S, D).
 
         With a `budget` of M < S points, M of the support points stand for all of them (see `inducing`): learning
-        is then O(S·M²) instead of O(S³), and a query does not depend on S.
+        is then O(S·M²) instead of O(S³), and a query does not depend on S. A budget that is not used up yet is
+        kept for when the posterior is extended.
         """
         if budget is None or budget >= x.shape[-2]:
-            return condition_together([self], [x], [y])[0]
+            return replace(condition_together([self], [x], [y])[0], budget=budget)
         _check(x, y)
         with full_precision(x.device):
             x, y = at_least_float32(x), at_least_float32(y)
@@ -57,7 +58,7 @@ class GaussianProcess(nn.Module):
     def restore(self, tensors: dict[str, Tensor]) -> Posterior:
         """The posterior that `Posterior.tensors` described."""
         basis = tensors.get("basis", tensors["x"])
-        budget = basis.shape[-2] if "basis" in tensors else None
+        budget = int(tensors["budget"]) if "budget" in tensors else None
         return Posterior(
             self,
             tensors["x"],
@@ -98,8 +99,9 @@ class Posterior:
     basis: (..., M, D)               the points that queries are compared with: x itself, or M inducing points
     whitener: (..., R, M)            V = K_qm whitenerᵀ explains Σ = K_qq − VVᵀ
     weights: (..., M, E)             α
-    budget                           None where the posterior is exact
-    residual: (...,)                 prior variance, summed over the support, that the inducing points leave unexplained
+    budget                           the most inducing points that it may have, however it grows; None: it stays exact
+    residual: (...,)                 prior variance, summed over the support, that the inducing points leave
+                                     unexplained; None where the posterior is exact
 
     A query may have the posterior's batch dimensions, or further ones behind them: several photographs per support.
     """
@@ -188,7 +190,7 @@ class Posterior:
     def extend(self, x: Tensor, y: Tensor) -> Posterior:
         """The posterior given n more points x: (..., n, D), y: (..., n, E), equal to conditioning on all from scratch.
 
-        An exact posterior grows its factor by a block, O(S²·n); a budgeted one chooses its inducing points anew.
+        Without a budget the factor grows by a block, O(S²·n); with one, inducing points are chosen anew.
         """
         _check(x, y)
         if x.shape[-1] != self.x.shape[-1] or y.shape[-1] != self.y.shape[-1]:
@@ -231,9 +233,9 @@ class Posterior:
         """Everything but the process itself, for a file; `GaussianProcess.restore` is the way back."""
         found = {"x": self.x, "y": self.y, "whitener": self.whitener, "weights": self.weights}
         if self.budget is not None:
-            found["basis"] = self.basis
+            found["budget"] = torch.tensor(self.budget)
         if self.residual is not None:
-            found["residual"] = self.residual
+            found.update(basis=self.basis, residual=self.residual)
         return {name: tensor.contiguous() for name, tensor in found.items()}
 
     def to(self, device: torch.device | str) -> Posterior:

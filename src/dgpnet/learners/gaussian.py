@@ -37,7 +37,7 @@ class GaussianLearner(Learner):
     def learn_all(
         cls, learners: Sequence[Learner], points: Sequence[tuple[Tensor, Tensor]], *, budget: int | None = None
     ) -> Sequence[Learned]:
-        if budget is not None and any(x.shape[1] * x.shape[2] > budget for x, _ in points):
+        if budget is not None:
             return super().learn_all(learners, points, budget=budget)
         kin = [learner for learner in learners if isinstance(learner, GaussianLearner)]
         xs, ys = zip(*(_columns(x, y) for x, y in points), strict=True)

@@ -72,8 +72,8 @@ class Concept:
     @property
     def inducing_points(self) -> int:
         """How many points stand for the support at each level; 0 where the posterior is exact."""
-        learned = self.memory.learned.values()
-        return max((one.posterior.budget or 0 for one in learned if isinstance(one, LearnedGaussian)), default=0)
+        posteriors = [one.posterior for one in self.memory.learned.values() if isinstance(one, LearnedGaussian)]
+        return max((p.basis.shape[-2] for p in posteriors if p.residual is not None), default=0)
 
     # -- segmenting ----------------------------------------------------------------------------------------------------
 
