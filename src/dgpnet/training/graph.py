@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dgpnet.network import DGPNet
 from dgpnet.training.step import EagerStepper, Inputs
@@ -96,11 +96,11 @@ def compiled(network: DGPNet) -> Iterator[None]:
     The Gaussian process stays as it is. What is captured inside keeps the compiled kernels; other uses of the network,
     in other shapes or in evaluation mode, should not wait for a compiler.
     """
-    parts = [m for m in (network.encoder.body, network.mask_encoder, network.decoder) if m is not None]
+    parts: list[nn.Module] = [m for m in (network.encoder.body, network.mask_encoder, network.decoder) if m is not None]
     for part in parts:
-        part.forward = torch.compile(part.forward, dynamic=False)
+        part.__dict__["forward"] = torch.compile(part.forward, dynamic=False)
     try:
         yield
     finally:
         for part in parts:
-            del part.forward  # the instance's: the class has its own again
+            del part.__dict__["forward"]
