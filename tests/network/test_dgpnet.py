@@ -165,6 +165,29 @@ def test_a_folded_network_has_no_batch_norm_left() -> None:
         assert not [m for m in folded.modules() if isinstance(m, torch.nn.BatchNorm2d)]
 
 
+@pytest.mark.parametrize("levels", [(16, 32), (16,), (32,)])
+@pytest.mark.parametrize("backbone", ["convnext", "swin", "dinov2"])
+def test_every_trained_parameter_of_a_hugging_face_network_gets_a_gradient(
+    backbone: str, levels: tuple[int, ...]
+) -> None:
+    transformers = pytest.importorskip("transformers")
+    hierarchical = {"depths": [1, 1, 1, 1]}
+    config = {
+        "convnext": lambda: transformers.ConvNextConfig(hidden_sizes=[8, 16, 24, 32], **hierarchical),
+        "swin": lambda: transformers.SwinConfig(embed_dim=8, num_heads=[1, 1, 2, 2], window_size=4, **hierarchical),
+        "dinov2": lambda: transformers.Dinov2Config(
+            hidden_size=16, num_hidden_layers=4, num_attention_heads=2, image_size=56, patch_size=14
+        ),
+    }[backbone]()
+    network = tiny(encoder=f"hf:{backbone}", encoder_options={"config": config}, levels=levels).train()
+    logits = network(*episode())
+    assert logits.shape == (2, 2, 64, 96)
+    F.cross_entropy(logits, torch.randint(0, 2, (2, 64, 96))).backward()
+    trained = {name: p.grad for name, p in network.named_parameters() if p.requires_grad}
+    assert any(name.startswith("encoder.body") for name in trained)
+    assert not [name for name, g in trained.items() if g is None or not g.isfinite().all() or not g.any()]
+
+
 class TestBatches:
     @settings(max_examples=8)
     @given(batch=st.integers(1, 3), shots=st.integers(1, 3), h=st.integers(1, 3), w=st.integers(1, 3))
@@ -226,6 +249,7 @@ class TestBadInput:
             (torch.randn(1, 1, 3, 64, 64), torch.zeros(1, 1, 1, 64, 64), "shows class 0"),
             (torch.randn(1, 1, 3, 64, 64), torch.ones(1, 1, 1, 32, 64), "own size"),
             (torch.full((1, 1, 3, 64, 64), torch.nan), torch.ones(1, 1, 1, 64, 64), "NaN"),
+            (torch.randn(1, 1, 3, 64, 64), torch.full((1, 1, 1, 64, 64), torch.nan), "mask holds NaN"),
             (torch.randn(1, 1, 4, 64, 64), torch.ones(1, 1, 1, 64, 64), "three channels"),
             (torch.randn(1, 1, 3, 16, 64), torch.ones(1, 1, 1, 16, 64), "multiples of 32"),
             (torch.randn(1, 3, 64, 64), torch.ones(1, 1, 1, 64, 64), "support set is"),
@@ -239,7 +263,11 @@ class TestBadInput:
         network = tiny()
         photos, masks, _ = episode(1)
         memory = network.learn(photos, masks[:, :, None])
-        for query, message in ((torch.randn(1, 3, 60, 64), "multiples"), (torch.randn(1, 1, 64, 64), "channels")):
+        for query, message in (
+            (torch.randn(1, 3, 60, 64), "multiples"),
+            (torch.randn(1, 1, 64, 64), "channels"),
+            (torch.full((1, 3, 64, 64), torch.nan), "NaN"),
+        ):
             with pytest.raises(Error, match=message):
                 network.predict(memory, query)
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from dgpnet.errors import Error
 from dgpnet.network.encoders import ENCODERS, Body, build_encoder
 from dgpnet.network.encoders.efficientnet import SameConv2d
+from tests.tolerances import assert_equal
 
 
 def resnet_config() -> Any:
@@ -73,15 +74,16 @@ def test_features_have_the_promised_shape_and_every_parameter_a_gradient(name: s
 
 
 @pytest.mark.parametrize("name", ["resnet18", "resnet50", "efficientnet_lite0", *HUGGING_FACE])
-@pytest.mark.parametrize("deepest", [8, 16])
-def test_dropped_strides_leave_no_parameter_without_use(name: str, deepest: int) -> None:
+@pytest.mark.parametrize("strides", [(4, 8), (4, 8, 16), (4, 8, 32)])
+def test_dropped_strides_leave_no_parameter_without_use(name: str, strides: tuple[int, ...]) -> None:
     whole = build(name).eval()
     body = copy.deepcopy(whole)
-    body.keep(deepest)
-    assert body.strides == tuple(s for s in (4, 8, 16, 32) if s <= deepest)
+    body.keep(strides)
+    assert body.strides == strides
     if name != "hf:dinov2":  # whose depths are shared out anew among the strides that stay
         x = torch.randn(1, 3, 64, 64)
-        assert all(torch.equal(a, b) for a, b in zip(body(x), whole(x), strict=False))
+        expected = dict(zip(whole.strides, whole(x), strict=True))
+        assert all(torch.equal(f, expected[s]) for s, f in zip(strides, body(x), strict=True))
     check_features(body, 64, 64)
 
 
@@ -90,7 +92,7 @@ def test_dropped_strides_take_their_parameters_with_them(name: str) -> None:
     with torch.device("meta"):
         body = build(name)
         whole = sum(p.numel() for p in body.parameters())
-        body.keep(16)
+        body.keep((4, 8, 16))
     assert sum(p.numel() for p in body.parameters()) < whole / 2
 
 
@@ -175,7 +177,7 @@ class TestHuggingFace:
         features = body(torch.randn(1, 3, 56, 56))
         assert body.backbone.out_features == ["stage2", "stage3", "stage5", "stage6"]
         # Stride 14 averaged to 32 and 16 keeps the mean where it divides evenly: 4x4 patches to 2x2.
-        torch.testing.assert_close(features[3], torch.nn.functional.avg_pool2d(maps[3], 2))
+        assert_equal(features[3], torch.nn.functional.avg_pool2d(maps[3], 2))
         assert features[0].shape[-1] > maps[0].shape[-1]
 
     def test_options_rebuild_the_same_encoder_from_plain_json(self) -> None:
@@ -201,7 +203,9 @@ class TestHuggingFace:
         body.backbone.register_forward_pre_hook(lambda module, x: seen.append(x[0]))
         grey = (0.5 - torch.tensor([0.485, 0.456, 0.406])) / torch.tensor([0.229, 0.224, 0.225])
         body(grey[None, :, None, None].expand(1, 3, 56, 56))
-        torch.testing.assert_close(seen[0], torch.zeros(1, 3, 56, 56))
+        assert_equal(seen[0], torch.zeros(1, 3, 56, 56))
+        given = build_encoder(f"hf:{tmp_path}", options={"mean": [0.1] * 3, "std": [0.2] * 3})
+        assert given.options["mean"] == [0.1] * 3 and given.options["std"] == [0.2] * 3
 
     def test_a_folder_that_holds_nothing_is_named(self, tmp_path: Path) -> None:
         with pytest.raises(Error, match=str(tmp_path)):

@@ -1,5 +1,7 @@
 """An image encoder so small that tests can train it from nothing."""
 
+from collections.abc import Collection
+
 from torch import Tensor, nn
 
 from dgpnet.network.encoders import Body
@@ -18,13 +20,14 @@ class TinyEncoder(Body):
             nn.Sequential(layer, nn.GroupNorm(4, layer.out_channels), nn.ReLU()) for layer in (first, *further)
         )
 
-    def keep(self, deepest: int) -> None:
-        super().keep(deepest)
-        self.stages = self.stages[: len(self.strides)]
+    def keep(self, strides: Collection[int]) -> None:
+        super().keep(strides)
+        self.stages = self.stages[: Body.strides.index(self.strides[-1]) + 1]
 
     def forward(self, x: Tensor) -> list[Tensor]:
         features = []
-        for stage in self.stages:
+        for stage, stride in zip(self.stages, Body.strides, strict=False):
             x = stage(x)
-            features.append(x)
+            if stride in self.strides:
+                features.append(x)
         return features

@@ -62,6 +62,15 @@ def test_an_encoder_without_its_deepest_stage_takes_the_rest(torchvision: Path) 
     assert torch.equal(network.encoder.body.state_dict()["layer3.1.conv2.weight"], expected)
 
 
+def test_an_encoder_without_its_deepest_stage_refuses_a_larger_encoders_weights(torchvision: Path) -> None:
+    larger = torchvision.with_name("resnet34.safetensors")
+    save_file(build_encoder("resnet34").state_dict(), larger)
+    network = DGPNet(Config(encoder="resnet18", levels=(16,), features=8, encodings=4, decoder_width=8))
+    with pytest.raises(Error, match=r"unexpected: layer1\.2\.conv1\.weight") as raised:
+        load_encoder(network, larger)
+    assert "layer4" not in str(raised.value)
+
+
 def test_the_other_stride_layout_is_refused_with_the_fix(tmp_path: Path) -> None:
     with torch.device("meta"):
         body = build_encoder("resnet50", "3x3")

@@ -42,7 +42,8 @@ def times(a: Tensor, b: Tensor) -> Tensor:
     return a @ b
 
 
-def _capturing(x: Tensor) -> bool:
+def capturing(x: Tensor) -> bool:
+    """Whether a CUDA graph is being captured, in which numbers cannot be looked at."""
     return x.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
@@ -51,7 +52,7 @@ def _whitener(a: Tensor) -> Tensor:
     failures: list[Tensor] = []
     whitener = _by_halves(a, failures)
     # A captured graph cannot branch; the noise on the diagonal keeps a definite.
-    if _capturing(a) or not torch.stack([info.any() for info in failures]).any():
+    if capturing(a) or not torch.stack([info.any() for info in failures]).any():
         return whitener
     if not torch.isfinite(a).all():
         raise Error(

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from dgpnet.errors import Error
 from dgpnet.gp import Exponential, Kernel, Linear, SquaredExponential
-from dgpnet.gp.linalg import at_least_float32
+from dgpnet.gp.linalg import at_least_float32, capturing
 from dgpnet.learners import GaussianLearner, Learned, Learner, NoLearner, PriorMask, Prototype, Similarity
 from dgpnet.network.config import Config
 from dgpnet.network.decoder import Decoder
@@ -43,12 +43,12 @@ LEARNERS: dict[str, Callable[[Config], Learner]] = {
 class Encoder(nn.Module):
     """The image encoder's body and a 1×1 projection for each stride that a learner works on."""
 
-    def __init__(self, config: Config, projected: tuple[int, ...], deepest: int) -> None:
+    def __init__(self, config: Config, projected: tuple[int, ...], used: set[int]) -> None:
         super().__init__()
         self.frozen = config.freeze_encoder
         self.body = build_encoder(config.encoder, config.stride_on, config.encoder_options)
-        if deepest < max(self.body.strides):
-            self.body.keep(deepest)
+        if used < set(self.body.strides):
+            self.body.keep(used)
         if self.frozen:
             self.body.requires_grad_(False)
         channels = dict(zip(self.body.strides, self.body.channels, strict=True))
@@ -113,7 +113,7 @@ class DGPNet(nn.Module):
                 self.branches[f"{level}_similarity"] = Branch(level, Similarity(), projected=False)
         branches = self._branches().values()
         projected = tuple(b.stride for b in branches if b.projected)
-        self.encoder = Encoder(config, projected, max([*SHALLOW, *(b.stride for b in branches)]))
+        self.encoder = Encoder(config, projected, {*SHALLOW, *(b.stride for b in branches)})
         encoded = [b.stride for b in branches if self._wants_encoding(b)]
         self.mask_encoder = MaskEncoder(encoded, config.encodings, relu=config.mask_relu) if encoded else None
         body = self.encoder.body
@@ -263,7 +263,7 @@ def _resize(x: Tensor, size: tuple[int, ...] | torch.Size) -> Tensor:
 
 
 def check_photos(photos: Tensor) -> None:
-    """Raise unless photos: (N, 3, H, W) fit the strides."""
+    """Raise unless photos: (N, 3, H, W) are finite and fit the strides."""
     if photos.dim() != 4 or photos.shape[1] != 3:
         raise Error(f"Photographs are (N, 3, H, W) RGB tensors, got {tuple(photos.shape)}: convert to three channels.")
     height, width = photos.shape[-2:]
@@ -272,6 +272,9 @@ def check_photos(photos: Tensor) -> None:
             f"A network photograph's sides are multiples of 32, got {height}×{width}: resize it to "
             f"{max(32, round(height / 32) * 32)}×{max(32, round(width / 32) * 32)}."
         )
+    # A graph that is being captured cannot branch.
+    if not capturing(photos) and not torch.isfinite(photos).all():
+        raise Error("A photograph holds NaN or infinity: check how it was decoded and normalised.")
 
 
 def check_support(photos: Tensor, masks: Tensor, *, every_class: bool = True) -> None:
@@ -289,8 +292,8 @@ def check_support(photos: Tensor, masks: Tensor, *, every_class: bool = True) ->
             f"Each photograph has a mask of its own size: photos are {tuple(photos.shape)} (B, K, 3, H, W), "
             f"masks {tuple(masks.shape)} (B, K, C, H, W)."
         )
-    if not torch.isfinite(photos).all():
-        raise Error("A support photograph holds NaN or infinity: check how it was decoded and normalised.")
+    if not torch.isfinite(masks).all():
+        raise Error("A support mask holds NaN or infinity: masks are 1 where the class is and 0 elsewhere.")
     shown = (masks > 0).flatten(3).any(3).any(1)  # (B, C)
     if every_class and not shown.all():
         missing = sorted({int(c) for c in (~shown).nonzero()[:, 1]})

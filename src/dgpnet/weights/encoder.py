@@ -84,8 +84,11 @@ def load_encoder(network: nn.Module, source: str | Path, *, layout: str = "auto"
         )
     tensors = weights.tensors
     if len(body.strides) < len(Body.strides):
-        # The network reads only the finer strides, and its encoder ends there.
-        tensors = {key: value for key, value in tensors.items() if key in body.state_dict()}
+        # The network reads some strides only, and its encoder has no more than they need.
+        with WithoutRandomNumbers():
+            whole = build_encoder(weights.name, weights.stride_on)
+        whole.keep(body.strides)
+        tensors = {key: value for key, value in tensors.items() if key in whole.state_dict()}
     load_state(body, tensors, what=f"the {weights.name} weights in {source}")
 
 

@@ -1,6 +1,6 @@
 """What every image encoder has in common: a pyramid of features, and BatchNorm whose statistics never move."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -38,7 +38,7 @@ def convolve(x: Tensor, convolution: nn.Conv2d, norm: nn.Module) -> Tensor:
 class Body(nn.Module):
     """An image encoder: photographs to features at several strides, the finest first.
 
-    strides: the strides, (4, 8, 16, 32) unless `keep` took the deepest away.
+    strides: the strides, (4, 8, 16, 32) unless `keep` left some out.
     channels: the channels of the feature map at each stride.
     options: what `build_encoder` needs beside the name to build the same encoder anywhere (plain JSON values).
     """
@@ -47,10 +47,10 @@ class Body(nn.Module):
     channels: tuple[int, ...]
     options: Mapping[str, Any] = MappingProxyType({})
 
-    def keep(self, deepest: int) -> None:
-        """Drop the features of strides beyond `deepest` (one of `strides`), and the parameters only they need."""
-        n = self.strides.index(deepest) + 1
-        self.strides, self.channels = self.strides[:n], self.channels[:n]
+    def keep(self, strides: Collection[int]) -> None:
+        """Give only the features of these (some of `strides`), and lose or freeze the parameters only others need."""
+        kept = [(s, c) for s, c in zip(self.strides, self.channels, strict=True) if s in strides]
+        self.strides, self.channels = tuple(s for s, _ in kept), tuple(c for _, c in kept)
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: (B, 3, H, W) float, normalised as ImageNet -> one (B, C_i, H/s_i, W/s_i) for each stride s_i."""

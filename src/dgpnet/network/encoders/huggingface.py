@@ -7,7 +7,7 @@ are resized to strides 4, 8, 16 and 32, so that the fine maps are shallow and th
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -46,7 +46,8 @@ class HuggingFace(Body):
         super().__init__()
         if config is None:
             configuration = _read(AutoConfig, name)
-            mean, std = _normalisation(name)
+            own_mean, own_std = _normalisation(name)
+            mean, std = mean or own_mean, std or own_std
         else:
             configuration = config if isinstance(config, PreTrainedConfig) else AutoConfig.for_model(**config)
         mean, std = mean or MEAN, std or STD
@@ -72,12 +73,12 @@ class HuggingFace(Body):
             if key not in plan.used:
                 parameter.requires_grad_(False)
 
-    def keep(self, deepest: int) -> None:
-        """Drop the features of strides beyond `deepest`; what only they need is no longer trained.
+    def keep(self, strides: Collection[int]) -> None:
+        """Give only the features of these strides; what only others need is no longer trained.
 
         A vision transformer still shows all of its depth at the strides that stay.
         """
-        super().keep(deepest)
+        super().keep(strides)
         plan = _plan(self.backbone.config, self.strides)
         self.backbone.out_features = list(plan.stages)
         self._follow(plan)

@@ -1,12 +1,15 @@
 """ResNet-18, -34, -50 and -101 with the key names of torchvision, without the classifier."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dgpnet.network.encoders.body import Body, FrozenStatistics, convolve
+
+#: The stage that ends at each stride.
+STAGES = {4: "layer1", 8: "layer2", 16: "layer3", 32: "layer4"}
 
 
 class BasicBlock(nn.Module):
@@ -83,34 +86,33 @@ class ResNet(Body):
         self.conv1 = nn.Conv2d(3, 64, 7, 2, padding=3, bias=False)
         self.bn1 = FrozenStatistics(64)
         channels_in = 64
-        for i, (width, depth) in enumerate(zip(widths, depths, strict=True)):
+        for i, (name, width, depth) in enumerate(zip(STAGES.values(), widths, depths, strict=True)):
             inputs = [channels_in] + [width * expansion] * (depth - 1)
             strides = [2 if i > 0 else 1] + [1] * (depth - 1)
             blocks = [block(c, width, s) for c, s in zip(inputs, strides, strict=True)]
-            self.add_module(f"layer{i + 1}", nn.Sequential(*blocks))
+            self.add_module(name, nn.Sequential(*blocks))
             channels_in = width * expansion
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
-    def keep(self, deepest: int) -> None:
-        """Drop the stages of strides beyond `deepest`."""
-        for i in range(self.strides.index(deepest) + 1, len(self.strides)):
-            delattr(self, f"layer{i + 1}")
-        super().keep(deepest)
+    def keep(self, strides: Collection[int]) -> None:
+        """Give only the features of these strides; drop the stages beyond the deepest."""
+        super().keep(strides)
+        for stride, name in STAGES.items():
+            if stride > self.strides[-1]:
+                delattr(self, name)
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: (B, 3, H, W) -> the outputs of the stages, finest first."""
         x = F.max_pool2d(F.relu(convolve(x, self.conv1, self.bn1)), 3, 2, padding=1)
         features = []
-        for i in range(len(self.strides)):
-            x = self.get_submodule(f"layer{i + 1}")(x)
-            features.append(x)
+        for stride, name in STAGES.items():
+            if stride <= self.strides[-1]:
+                x = self.get_submodule(name)(x)
+            if stride in self.strides:
+                features.append(x)
         return features
-
-    def drop_stages(self, kept: int) -> None:
-        for i in range(kept, 4):
-            delattr(self, f"layer{i + 1}")
 
 
 DEPTHS = {"resnet18": (2, 2, 2, 2), "resnet34": (3, 4, 6, 3), "resnet50": (3, 4, 6, 3), "resnet101": (3, 4, 23, 3)}
