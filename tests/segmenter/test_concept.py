@@ -116,6 +116,21 @@ def test_padded_photographs_keep_their_shape():
     same(found, next(learned.segment_all([QUERY])))
 
 
+def test_padded_photographs_of_different_sizes_do_not_see_each_other():
+    pad = tiny_segmenter(CONFIG.but(resize="pad"))
+    (wide, wide_mask), (tall, tall_mask) = scene(1, (30, 60)), scene(2, (60, 30))
+    (tiny, tiny_mask), photos = scene(3, (20, 24)), [scene(4, (64, 40))[0], scene(5, (20, 60))[0], QUERY]
+    learned = pad.learn([wide, tall, tiny], [wide_mask, tall_mask, tiny_mask])
+    grown = pad.learn([wide], [wide_mask]).extend([tall, tiny], [tall_mask, tiny_mask])
+    assert learned.memory.learned["32"].points == (2, 2, 1)
+    for photo, found in zip(photos, learned.segment_all(photos), strict=True):
+        assert found.mask.shape == photo.shape[:2]
+        same(found, learned.segment(photo))
+        same(found, grown.segment(photo))
+    same(learned.without(1).segment(QUERY), pad.learn([wide, tiny], [wide_mask, tiny_mask]).segment(QUERY))
+    assert sorted(pad.suggest(photos, budget=3)) == [0, 1, 2]
+
+
 def test_calibration_comes_with_the_checkpoint_and_reaches_the_numbers(tmp_path):
     fitted = Calibration(
         temperature=2.0,

@@ -42,7 +42,8 @@ class Config:
     mask_relu          a ReLU behind the mask encoder's heads
     decoder_width      channels inside the decoder
     size               side that photographs are resized to, or (resize "pad") the longest side they may have
-    resize             "square": to size × size, as the paper does; "pad": keep the shape, pad to a multiple of 32
+    resize             how a Segmenter takes photographs, "square": to size × size, as the paper, training and
+                       evaluation do; "pad": kept (shrunk if longer than `size`), padded to multiples of 32
     """
 
     encoder: str = "resnet50"

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ from dgpnet.learners.gaussian import LearnedGaussian
 from dgpnet.network import Memory
 from dgpnet.segmenter.segmentation import Maps, Segmentation, render
 from dgpnet.segmenter.streams import ahead, batches
-from dgpnet.segmenter.support import Prepared, Source, pixels_of, prepare, read_examples
+from dgpnet.segmenter.support import Prepared, Source, padded, pixels_of, prepare, read_examples
 from dgpnet.segmenter.tiles import blend_weights, tile_corners, tile_side
 
 if TYPE_CHECKING:
@@ -126,12 +127,15 @@ class Concept:
         ]
 
     def maps(self, photos: Sequence[Prepared]) -> list[Maps]:
-        """What the network says of photographs, in one batch, at the network's resolution."""
-        inputs = self.segmenter.as_input([one.photo for one in photos])
-        logits, novelty = self.segmenter.predictor.answer(self.memory, inputs)
-        log_odds = logits[:, :, 1] - logits[:, :, 0]
-        inside = [one.photo.shape[1:] for one in photos]
-        return [Maps(o[:, :h, :w], n[:h, :w]) for o, n, (h, w) in zip(log_odds, novelty, inside, strict=True)]
+        """What the network says of photographs, those of one size in one batch, at the network's resolution."""
+        found: list[Maps] = []
+        for _, alike in groupby((one.photo for one in photos), padded):
+            group = list(alike)
+            logits, novelty = self.segmenter.predictor.answer(self.memory, self.segmenter.as_input(group))
+            log_odds = logits[:, :, 1] - logits[:, :, 0]
+            inside = [photo.shape[1:] for photo in group]
+            found += [Maps(o[:, :h, :w], n[:h, :w]) for o, n, (h, w) in zip(log_odds, novelty, inside, strict=True)]
+        return found
 
     def maps_of_tiles(self, photo: NDArray[np.uint8]) -> Maps:
         """What the network says of a photograph (H, W, 3), seen in overlapping tiles, at the photograph's size."""
@@ -160,12 +164,15 @@ class Concept:
     def extend(self, photos: Iterable[Source], masks: Iterable[Source]) -> Concept:
         """With more examples of the same classes: the same as having learned from all of them at once."""
         examples, _ = read_examples(photos, masks, self.classes, self.segmenter.network.config)
-        points = self.segmenter.points(examples)
+        runs = [self.segmenter.points(run) for run in examples.runs()]
         memory = self.memory
-        if not self.budgeted and count_points(points) * (1 + self.examples / len(examples.photos)) > EXACT_POINTS:
+        known = max((sum(one.points) for one in memory.learned.values()), default=0)
+        if not self.budgeted and known + sum(map(count_points, runs)) > EXACT_POINTS:
             memory = _within_budget(memory)
+        learned = memory.learned
         with torch.no_grad():
-            learned = {name: memory.learned[name].extend(*points[name]) for name in memory.learned}
+            for points in runs:
+                learned = {name: one.extend(*points[name]) for name, one in learned.items()}
         return replace(
             self,
             memory=Memory(learned, memory.examples + len(examples.photos), memory.classes),

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import groupby
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +25,7 @@ from dgpnet.segmenter.calibration import Calibration
 from dgpnet.segmenter.concept import EXACT_POINTS, INDUCING_POINTS, Concept, check_shown, count_points
 from dgpnet.segmenter.streams import ahead, batches
 from dgpnet.segmenter.suggest import GRID, greedy_order
-from dgpnet.segmenter.support import Examples, Prepared, Source, as_input, pixels_of, prepare, read_examples
+from dgpnet.segmenter.support import Examples, Prepared, Source, as_input, padded, pixels_of, prepare, read_examples
 
 #: Photographs that go through the network together.
 BATCH = {"cuda": 16, "cpu": 4}
@@ -85,13 +86,15 @@ class Segmenter:
         """
         examples, names = read_examples(photos, masks, classes, self.network.config)
         check_shown(examples.shown, names)
-        points = self.points(examples)
-        budget = INDUCING_POINTS if count_points(points) > EXACT_POINTS else None
+        first, *further = [self.points(run) for run in examples.runs()]
+        budget = INDUCING_POINTS if sum(map(count_points, (first, *further))) > EXACT_POINTS else None
         with torch.no_grad():
             learned = {
-                name: branch.learner.learn(*points[name], budget=budget)
+                name: branch.learner.learn(*first[name], budget=budget)
                 for name, branch in self.network._branches().items()
             }
+            for points in further:
+                learned = {name: one.extend(*points[name]) for name, one in learned.items()}
         memory = Memory(learned, len(examples.photos), len(names))
         return Concept(self, memory, names, examples.shown, examples.sides)
 
@@ -133,9 +136,10 @@ class Segmenter:
             closing(ahead(photos, partial(self.read, max_pixels=max_pixels), cost=pixels_of)) as stream,
         ):
             for group in batches(good(stream), self.batch(1)):
-                features = self.network.encoder(self.as_input([one.photo for one in group]))[int(level)]
-                projected = self.network.encoder.project[level](features)
-                found.append(F.adaptive_avg_pool2d(projected, GRID).flatten(2).mT.half())  # a pool may be large
+                for _, alike in groupby(group, lambda one: padded(one.photo)):
+                    features = self.network.encoder(self.as_input([one.photo for one in alike]))[int(level)]
+                    projected = self.network.encoder.project[level](features)
+                    found.append(F.adaptive_avg_pool2d(projected, GRID).flatten(2).mT.half())  # a pool may be large
         return Pool(torch.cat(found), readable, failures)
 
     def _deepest(self) -> tuple[str, GaussianLearner]:
@@ -160,17 +164,19 @@ class Segmenter:
         return prepare(read_photo(source, max_pixels=max_pixels), self.network.config)
 
     def as_input(self, photos: Sequence[Tensor]) -> Tensor:
-        """(3, h, w) uint8 each -> (N, 3, S, S) normalised, on the network's device."""
-        return as_input(photos, self.network.config.size, self.device)
+        """(3, h, w) uint8 each -> (N, 3, H, W) normalised and padded, on the network's device."""
+        return as_input(photos, self.device)
 
     def points(self, examples: Examples) -> dict[str, tuple[Tensor, Tensor]]:
-        """Features and outputs of the support at each level, encoded a few photographs at a time."""
+        """Features and outputs of the support at each level, encoded a few photographs at a time; all of one size."""
         parts: dict[str, list[tuple[Tensor, Tensor]]] = {}
         at_once = self.batch(1)
         with torch.no_grad():
-            for photos, masks in zip(batches(examples.photos, at_once), examples.masks.split(at_once), strict=True):
+            pairs = zip(batches(examples.photos, at_once), batches(examples.masks, at_once), strict=True)
+            for photos, masks in pairs:
                 features = self.network.encoder(self.as_input(photos))
-                points = self.network._support_points(features, masks.to(self.device, torch.float32)[None])
+                known = torch.stack(list(masks)).to(self.device, torch.float32)
+                points = self.network._support_points(features, known[None])
                 for name, pair in points.items():
                     parts.setdefault(name, []).append(pair)
         return {name: _joined(pairs) for name, pairs in parts.items()}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +26,13 @@ if TYPE_CHECKING:
 #: What a photograph or a mask may be: a path, a PIL image, an array or a tensor.
 Source = str | os.PathLike[str] | Image.Image | NDArray[Any] | Tensor
 MAX_CLASSES = IGNORE - 1
+#: The deepest stride: what photographs are padded to a multiple of.
+STRIDE = 32
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A photograph as the network takes it: its content (3, h, w) uint8, h and w at most the network's side."""
+    """A photograph as the network takes it before padding: (3, h, w) uint8, h and w at most the network's side."""
 
     photo: Tensor
     size: tuple[int, int]
@@ -39,21 +43,29 @@ class Prepared:
 class Examples:
     """K annotated photographs of C classes, as the network takes them.
 
-    photos: K of (3, h, w) uint8, h and w at most S · masks: (K, C, S, S) bool, False beyond h and w ·
+    photos: K of (3, h, w) uint8 · masks: K of (C, H, W) bool, H and W those of the padded photograph ·
     shown: (K, C) bool, which mask shows which class · sides: (K,), pixels of each photograph's own side (√HW)
     """
 
     photos: tuple[Tensor, ...]
-    masks: Tensor
+    masks: tuple[Tensor, ...]
     shown: NDArray[np.bool_]
     sides: tuple[float, ...]
 
+    def runs(self) -> list[Examples]:
+        """The same examples in order, cut wherever the padded size changes: one piece where all are squares."""
+        cuts = [k for k in range(1, len(self.masks)) if self.masks[k].shape != self.masks[k - 1].shape]
+        return [
+            Examples(self.photos[a:b], self.masks[a:b], self.shown[a:b], self.sides[a:b])
+            for a, b in pairwise([0, *cuts, len(self.masks)])
+        ]
+
 
 def fitted(size: tuple[int, int], config: Config) -> tuple[int, int]:
-    """(h, w) that a photograph of `size` (H, W) has inside the network's square."""
+    """(h, w) that a photograph of `size` (H, W) has in the network, before padding."""
     if config.resize == "square":
         return config.size, config.size
-    scale = config.size / max(size)
+    scale = min(1.0, config.size / max(size))
     return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
 
 
@@ -63,10 +75,20 @@ def prepare(photo: NDArray[np.uint8], config: Config) -> Prepared:
     return Prepared(torch.from_numpy(resize_photo(photo, fitted(size, config))).permute(2, 0, 1), size)
 
 
-def as_input(photos: Sequence[Tensor], side: int, device: torch.device) -> Tensor:
-    """Photographs (3, h, w) uint8 -> (N, 3, side, side) float32, normalised; zeros below and right of smaller ones."""
+def padded(photo: Tensor) -> tuple[int, int]:
+    """Sides of a photograph (3, h, w) when padded to what the strides need."""
+    height, width = (math.ceil(side / STRIDE) * STRIDE for side in photo.shape[1:])
+    return height, width
+
+
+def as_input(photos: Sequence[Tensor], device: torch.device) -> Tensor:
+    """Photographs (3, h, w) uint8 -> (N, 3, H, W) float32, normalised; zeros below and right of them.
+
+    H, W: their `padded` size, which must be the same for all: what pads a photograph must not depend on others.
+    """
+    (size,) = {padded(photo) for photo in photos}
     mean, std = (torch.tensor(values, device=device).view(3, 1, 1) for values in (MEAN, STD))
-    batch = torch.zeros(len(photos), 3, side, side, device=device)
+    batch = torch.zeros(len(photos), 3, *size, device=device)
     for place, photo in zip(batch, photos, strict=True):
         place[:, : photo.shape[1], : photo.shape[2]] = (photo.to(device, torch.float32) / 255 - mean) / std
     return batch
@@ -91,7 +113,7 @@ def read_examples(
                 f"{one.name} has the values {', '.join(map(str, unknown[:8]))}, which are no class; "
                 f"masks hold 0 for background, 1 … {len(names)} for {', '.join(names)} and {IGNORE} for ignore."
             )
-    return _stacked(read, len(names), config.size), names
+    return _stacked(read, len(names)), names
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,12 +180,12 @@ def _class_names(classes: Sequence[str] | None, largest: int) -> tuple[str, ...]
     return names
 
 
-def _stacked(read: Sequence[_Read], classes: int, side: int) -> Examples:
-    masks = torch.zeros(len(read), classes, side, side, dtype=torch.bool)
-    for k, one in enumerate(read):
+def _stacked(read: Sequence[_Read], classes: int) -> Examples:
+    masks = tuple(torch.zeros(classes, *padded(one.prepared.photo), dtype=torch.bool) for one in read)
+    for of_one, one in zip(masks, read, strict=True):
         height, width = one.prepared.photo.shape[1:]
         for value, mask in one.masks.items():
-            masks[k, value - 1, :height, :width] = torch.from_numpy(mask)
+            of_one[value - 1, :height, :width] = torch.from_numpy(mask)
     shown = np.array([[value in one.masks for value in range(1, classes + 1)] for one in read], dtype=bool)
     sides = tuple((one.prepared.size[0] * one.prepared.size[1]) ** 0.5 for one in read)
     return Examples(tuple(one.prepared.photo for one in read), masks, shown, sides)
