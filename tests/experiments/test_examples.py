@@ -4,7 +4,8 @@ import torch
 from dgpnet import data
 from dgpnet.errors import Error
 from dgpnet.experiments.encoded import chosen, encode_examples, encode_queries, iou, learn, photographs_of
-from dgpnet.experiments.examples import BUDGETED, EXACT, Cost, costs, markdown, plots
+from dgpnet.experiments.examples import costs
+from dgpnet.experiments.examples_report import BUDGETED, EXACT
 from dgpnet.metrics import confusion, foreground_iou
 from tests.tiny import CONFIG, tiny_segmenter
 
@@ -48,13 +49,3 @@ def test_a_budget_bounds_what_a_query_is_compared_with(dataset, class_id):
     assert all(0 <= one.iou <= 1 and 0 < one.gp_s < one.query_s and one.learn_s > 0 for one in found)
     with pytest.raises(Error, match="1000 examples are needed"):
         next(costs(segmenter, dataset, dataset, class_id, **{**how, "counts": (1000,)}))
-
-
-def test_what_was_measured_is_tabled_and_drawn():
-    found = [
-        Cost(EXACT, 5, 720, True, 0.5, 0.05, 0.0, 0.75, 4_000_000, 0, 0.5),
-        Cost(BUDGETED, 5, 720, False, 0.25, 0.02, 0.0, 0.7, 3_000_000, 0, 0.495),
-        Cost(BUDGETED, 50, 7200, True, 2.5, 0.02, 0.0, 0.7, 9_000_000, 0, 0.6),
-    ]
-    assert "| 5 | exact | yes | 0.50 | 0.050 | 0.000 | 0.75 | 4.0 | 0.0 | 50.0 |" in markdown(found)
-    assert set(plots(found)) == {"examples-learning", "examples-query", "examples-memory", "examples-iou"}

@@ -3,7 +3,7 @@ import pytest
 from dgpnet import data
 from dgpnet.errors import Error
 from dgpnet.experiments.encoded import encode_examples, photographs_of
-from dgpnet.experiments.suggestion import Protocol, Row, compare, markdown, suggested
+from dgpnet.experiments.suggestion import Protocol, Row, compare, markdown, page, suggested, verdict
 from tests.tiny import tiny_segmenter
 
 
@@ -37,3 +37,11 @@ def test_the_table_says_what_was_gained():
     text = markdown(rows)
     assert "| cat | 30 | 10 | 70.0 | 55.0 ± 7.1 | +15.0 |" in text
     assert "| **mean** | | | 65.0 | 55.0 ± 0.0 | +10.0 |" in text
+    assert text in page(rows, Protocol(), {"model": "default"})
+
+
+def test_a_difference_counts_where_chance_would_not_make_it():
+    random = (0.5, 0.52, 0.48)
+    assert "asking pays" in verdict([Row("cat", 30, 10, 0.6, random)])
+    assert "random examples are better" in verdict([Row("cat", 30, 10, 0.4, random)])
+    assert "chance" in verdict([Row("cat", 30, 10, 0.51, random)])

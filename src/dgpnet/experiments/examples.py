@@ -1,6 +1,6 @@
 """What more examples cost and bring: time, memory and IoU of a concept against how many it was learned from.
 
-    python -m dgpnet.experiments.examples --data DATA --out docs/results
+    python -m dgpnet.experiments.examples --data DATA --out docs/results     # examples.md, examples.json, plots
 
 DATA holds VOC2012/. Dogs: training photographs are the examples, validation photographs the queries. Each photograph is
 encoded once, so that learning here is what comes after the encoder. The exact posterior is measured as far as it is
@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -33,50 +33,15 @@ from dgpnet.experiments.encoded import (
     memory_bytes,
     photographs_of,
 )
+from dgpnet.experiments.examples_report import BUDGETED, EXACT, Cost, page, plots
 from dgpnet.experiments.timing import Stopwatch, machine, measure_laps
 from dgpnet.files import atomic
 from dgpnet.network import Memory
-from dgpnet.pictures import Picture, Series
 from dgpnet.segmenter import Segmenter, load
 from dgpnet.segmenter.concept import EXACT_POINTS, INDUCING_POINTS
 from dgpnet.segmenter.support import Prepared
 
 COUNTS = (1, 5, 10, 20, 50, 100, 200, 500)
-EXACT, BUDGETED = "exact", "budgeted"
-
-
-@dataclass(frozen=True)
-class Cost:
-    """A concept of so many examples. Seconds, bytes and IoU in [0, 1]; `automatic`: what the segmenter would do."""
-
-    kind: str
-    examples: int
-    points: int
-    automatic: bool
-    learn_s: float
-    gp_s: float
-    similarity_s: float
-    query_s: float
-    gp_bytes: int
-    similarity_bytes: int
-    iou: float
-
-
-#: Title, unit, whether the axis is logarithmic, and the lines of each plot.
-PLOTS: dict[str, tuple[str, str, bool, dict[str, Callable[[Cost], float]]]] = {
-    "learning": ("Learning, once the photographs are encoded", "seconds", True, {"learning": lambda c: c.learn_s}),
-    "query": ("One query", "seconds", True, {"Gaussian process": lambda c: c.gp_s, "whole": lambda c: c.query_s}),
-    "memory": (
-        "What a concept holds",
-        "MB",
-        True,
-        {
-            "Gaussian process": lambda c: c.gp_bytes / 1e6,
-            "whole": lambda c: (c.gp_bytes + c.similarity_bytes) / 1e6,
-        },
-    ),
-    "iou": ("How well the class is found", "IoU in percent", False, {"IoU": lambda c: 100 * c.iou}),
-}
 
 
 def costs(
@@ -146,49 +111,9 @@ def query_times(segmenter: Segmenter, memory: Memory, photo: Prepared) -> list[f
     return [laps[name].median / 1e3 if name in laps else 0.0 for name in ("gp", "similarity", "total")]
 
 
-def markdown(found: Sequence[Cost]) -> str:
-    """The table; the rows that the segmenter would choose by itself are marked."""
-    lines = [
-        "| examples | posterior | by itself | learning, s | query: GP, s | similarity, s | whole, s "
-        "| concept: GP, MB | similarity, MB | IoU |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for one in found:
-        lines.append(
-            f"| {one.examples} | {one.kind} | {'yes' if one.automatic else ''} | {one.learn_s:.2f} | {one.gp_s:.3f} | "
-            f"{one.similarity_s:.3f} | {one.query_s:.2f} | {one.gp_bytes / 1e6:.1f} | "
-            f"{one.similarity_bytes / 1e6:.1f} | {100 * one.iou:.1f} |"
-        )
-    return "\n".join(lines) + "\n"
-
-
-def plots(found: Sequence[Cost]) -> dict[str, Picture]:
-    """Times, memory and IoU against the number of examples."""
-    drawn = {}
-    for name, (title, y_label, log_y, values) in PLOTS.items():
-        series = [_line(found, kind, label, value) for label, value in values.items() for kind in (EXACT, BUDGETED)]
-        drawn[f"examples-{name}"] = pictures.line_plot(
-            [one for one in series if one.y],
-            title=title,
-            x_label="examples",
-            y_label=y_label,
-            log_x=True,
-            log_y=log_y,
-            x_ticks=sorted({one.examples for one in found}),
-        )
-    return drawn
-
-
-def _line(found: Sequence[Cost], kind: str, label: str, value: Callable[[Cost], float]) -> Series:
-    own = [one for one in found if one.kind == kind]
-    dashed = kind == BUDGETED
-    x, y = [one.examples for one in own], [value(one) for one in own]
-    return Series(f"{label}, {kind}", y, x, dashed=dashed, emphasis=not dashed)
-
-
 def main(
     root: Annotated[Path, typer.Option("--data", help="Folder that holds VOC2012.")],
-    out: Annotated[Path, typer.Option(help="Folder for examples.json and the plots.")],
+    out: Annotated[Path, typer.Option(help="Folder for examples.md, examples.json and the plots.")],
     model: str = "default",
     name: Annotated[str, typer.Option("--class", help="Class to learn.")] = "dog",
     counts: Annotated[str, typer.Option(help="Numbers of examples, separated by commas.")] = ",".join(map(str, COUNTS)),
@@ -208,14 +133,16 @@ def main(
     for cost in costs(segmenter, train, test, class_id, counts=many, most_exact=most_exact, queries=queries):
         found.append(cost)
         typer.echo(json.dumps(asdict(cost)))
-    seconds = round(time.perf_counter() - start)
-    about = {"class": name, "queries": queries, "machine": machine(segmenter.device), "seconds": seconds}
+    about = {"model": model, **machine(segmenter.device), "seconds": round(time.perf_counter() - start)}
+    text = page(found, name, queries, about)
     out.mkdir(parents=True, exist_ok=True)
+    with atomic(out / "examples.md") as temporary:
+        temporary.write_text(text, encoding="utf-8")
     with atomic(out / "examples.json") as temporary:
-        temporary.write_text(json.dumps({**about, "concepts": [asdict(one) for one in found]}, indent=1) + "\n")
+        temporary.write_text(json.dumps({"about": about, "concepts": [asdict(one) for one in found]}, indent=1) + "\n")
     for plot, picture in plots(found).items():
         pictures.save(picture, out / f"{plot}.png")
-    typer.echo(f"{markdown(found)}\n{about}")
+    typer.echo(text)
 
 
 if __name__ == "__main__":

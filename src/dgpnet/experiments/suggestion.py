@@ -1,6 +1,6 @@
 """Whether it pays to ask which photographs to annotate: suggested examples against random ones.
 
-    python -m dgpnet.experiments.suggestion --data DATA --out docs/results
+    python -m dgpnet.experiments.suggestion --data DATA --out docs/results     # suggest.md and suggest.json
 
 DATA holds VOC2012/. The photographs to choose from are training photographs of a class, the queries validation
 photographs of it. Five examples are chosen as `Segmenter.suggest` does, which sees no mask, and at random, several
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean, stdev
@@ -97,12 +97,14 @@ def markdown(rows: Sequence[Row]) -> str:
         "| class | to choose from | queries | suggested | random, mean ± std | gain |",
         "|---|---|---|---|---|---|",
     ]
-    for row in rows:
-        figures = _figures(row.suggested, row.random)
-        lines.append(f"| {row.name} | {row.pool} | {row.queries} | {figures} |")
-    draws = [fmean(values) for values in zip(*(row.random for row in rows), strict=True)]
-    lines.append(f"| **mean** | | | {_figures(fmean(row.suggested for row in rows), draws)} |")
-    return "\n".join(lines) + "\n"
+    lines += [f"| {row.name} | {row.pool} | {row.queries} | {_figures(row.suggested, row.random)} |" for row in rows]
+    return "\n".join([*lines, f"| **mean** | | | {_figures(*_means(rows))} |"]) + "\n"
+
+
+def _means(rows: Sequence[Row]) -> tuple[float, list[float]]:
+    """Over classes: with suggested examples, and with each of the random draws."""
+    draws = zip(*(row.random for row in rows), strict=True)
+    return fmean(row.suggested for row in rows), [fmean(values) for values in draws]
 
 
 def _figures(suggested: float, random: Sequence[float]) -> str:
@@ -110,9 +112,52 @@ def _figures(suggested: float, random: Sequence[float]) -> str:
     return f"{100 * suggested:.1f} | {100 * mean:.1f} ± {100 * stdev(random):.1f} | {100 * (suggested - mean):+.1f}"
 
 
+def verdict(rows: Sequence[Row]) -> str:
+    """What the table shows, in words: a difference counts from two standard deviations of the random draws on."""
+    suggested, random = _means(rows)
+    gain, spread = suggested - fmean(random), stdev(random)
+    won = sum(row.suggested > fmean(row.random) for row in rows)
+    said = "no difference that these figures could tell from chance"
+    if abs(gain) > 2 * spread:
+        said = "asking pays" if gain > 0 else "random examples are better"
+    return (
+        f"{100 * gain:+.1f} points for suggested examples, ahead in {won} of {len(rows)} classes; the mean of a "
+        f"random draw has a standard deviation of {100 * spread:.1f}: {said}."
+    )
+
+
+def page(rows: Sequence[Row], protocol: Protocol, about: Mapping[str, object]) -> str:
+    """docs/results/suggest.md."""
+    return f"""# {protocol.budget} suggested examples against {protocol.budget} random ones
+
+```
+python -m dgpnet.experiments.suggestion --data DATA --out docs/results \\
+    --draws {protocol.draws} --pool {protocol.pool} --queries {protocol.queries} --seed {protocol.seed}
+```
+
+PASCAL-5i-mini. For each class, {protocol.pool} training photographs (or all, if fewer) are there to choose from, and up
+to {protocol.queries} validation photographs are the queries, both drawn with a fixed seed. `Segmenter.suggest` chooses
+before any mask exists; {protocol.draws} random draws from the same photographs are what it is compared with. IoU in
+percent, intersections and unions summed over the queries of a class at their own size. Classes with fewer than
+{protocol.least} queries or {4 * protocol.budget} photographs to choose from are left out.
+
+{markdown(rows)}
+{verdict(rows)}
+
+Every photograph to choose from shows the class, and the shipped model was trained on these photographs and classes,
+though never on the queries: it needs little from its examples here, and little can be gained by choosing them.
+
+{_words(about)}
+"""
+
+
+def _words(about: Mapping[str, object]) -> str:
+    return "Measured with " + ", ".join(f"{name} {value}" for name, value in about.items()) + "."
+
+
 def main(
     root: Annotated[Path, typer.Option("--data", help="Folder that holds VOC2012.")],
-    out: Annotated[Path, typer.Option(help="Folder for suggest.json.")],
+    out: Annotated[Path, typer.Option(help="Folder for suggest.md and suggest.json.")],
     model: str = "default",
     draws: Annotated[int, typer.Option(min=2)] = Protocol.draws,
     pool: int = Protocol.pool,
@@ -129,12 +174,15 @@ def main(
     for row in compare(segmenter, train, test, protocol):
         rows.append(row)
         typer.echo(json.dumps(asdict(row)))
-    seconds = round(time.perf_counter() - start)
-    about = {"protocol": asdict(protocol), "machine": machine(segmenter.device), "seconds": seconds}
+    about = {"model": model, **machine(segmenter.device), "seconds": round(time.perf_counter() - start)}
+    text = page(rows, protocol, about)
     out.mkdir(parents=True, exist_ok=True)
+    with atomic(out / "suggest.md") as temporary:
+        temporary.write_text(text, encoding="utf-8")
     with atomic(out / "suggest.json") as temporary:
-        temporary.write_text(json.dumps({**about, "classes": [asdict(row) for row in rows]}, indent=1) + "\n")
-    typer.echo(f"{markdown(rows)}\n{about}")
+        found = {"protocol": asdict(protocol), "about": about, "classes": [asdict(row) for row in rows]}
+        temporary.write_text(json.dumps(found, indent=1) + "\n")
+    typer.echo(text)
 
 
 if __name__ == "__main__":
