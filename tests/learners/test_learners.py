@@ -132,8 +132,8 @@ def test_prototype_is_the_masked_mean_of_features() -> None:
 def test_prior_mask_is_the_mean_of_each_photographs_nearest_foreground() -> None:
     learner = PriorMask()
     x, y = support(learner)
-    y = (y > 0.5).double()
-    y[:, :, 0] = 1  # some foreground in each photograph
+    y = y * (y > 0.5)  # shares of a cell: each counts as foreground
+    y[:, :, 0] = 0.1  # some foreground in each photograph
     q = torch.randn(B, 4, 4, D, dtype=torch.float64)
     maps = learner.learn(x, y).predict(q)
     for b in range(B):

@@ -43,6 +43,11 @@ def test_json_and_back(config: Config) -> None:
         {"features": 0},
         {"resize": "crop"},
         {"stride_on": "5x5"},
+        {"size": "384"},
+        {"levels": 32},
+        {"window": True},
+        {"noise": None},
+        {"encoder": 50},
         {"nonsense": 1},
     ],
 )

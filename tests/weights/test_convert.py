@@ -9,6 +9,7 @@ from dgpnet.errors import Error
 from dgpnet.images import MEAN, STD
 from dgpnet.network.encoders import build_encoder
 from dgpnet.weights import convert, load_state
+from tests.tolerances import assert_equal
 
 
 def keras_block(name: str, shape: tuple[int, int, int, int]) -> dict[str, Tensor]:
@@ -58,7 +59,7 @@ def test_keras_stem_takes_our_input() -> None:
     caffe = pixels.flip(1) - torch.tensor([103.939, 116.779, 123.68])[:, None, None]
     expected = keras_compute(caffe, tensors, "conv1", "bn_conv1", 2, 3)
     found = ours(normalised, convert.from_keras(tensors), "conv1", "bn1", 2, 3)
-    torch.testing.assert_close(inner(found), inner(expected), rtol=1e-3, atol=1e-3 * float(expected.std()))
+    assert_equal(inner(found), inner(expected))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +76,7 @@ def test_keras_blocks(keras: str, shape: tuple[int, int, int, int], torchvision:
     converted = convert.from_keras(tensors)
     x, pad = torch.randn(1, shape[2], 8, 8), shape[0] // 2
     expected = keras_compute(x, tensors, keras, f"bn{keras.removeprefix('res')}", 1, pad)
-    torch.testing.assert_close(ours(x, converted, torchvision, batch_norm, 1, pad), expected, rtol=1e-4, atol=1e-3)
+    assert_equal(ours(x, converted, torchvision, batch_norm, 1, pad), expected)
 
 
 def test_another_keras_network_is_refused() -> None:
@@ -93,7 +94,7 @@ def test_efficientnet_stem_takes_our_input() -> None:
         F.conv2d((pixels - 127) / 128, tensors["_conv_stem.weight"]) - tensors["_bn0.running_mean"][:, None, None]
     )
     found = F.conv2d(normalised, converted["_conv_stem.weight"]) - converted["_bn0.running_mean"][:, None, None]
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    assert_equal(found, expected)
 
 
 @pytest.mark.parametrize("prefix", ["", "module.", "backbone.", "module.model."])
@@ -127,7 +128,7 @@ def test_hugging_face_resnets_compute_the_same_here(name: str, kind: str, stride
         x = torch.randn(1, 3, 64, 64)
         expected = theirs(x, output_hidden_states=True).hidden_states[1:]
         for a, b in zip(body(x), expected, strict=True):
-            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+            assert_equal(a, b)
 
 
 def test_hugging_face_classifier_names() -> None:

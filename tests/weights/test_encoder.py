@@ -66,7 +66,7 @@ def test_an_encoder_without_its_deepest_stage_refuses_a_larger_encoders_weights(
     larger = torchvision.with_name("resnet34.safetensors")
     save_file(build_encoder("resnet34").state_dict(), larger)
     network = DGPNet(Config(encoder="resnet18", levels=(16,), features=8, encodings=4, decoder_width=8))
-    with pytest.raises(Error, match=r"unexpected: layer1\.2\.conv1\.weight") as raised:
+    with pytest.raises(Error, match=r"unexpected: layer1\.2\.") as raised:
         load_encoder(network, larger)
     assert "layer4" not in str(raised.value)
 

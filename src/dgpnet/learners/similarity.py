@@ -83,13 +83,17 @@ class Prototype(_Comparing):
 
 
 class PriorMask(_Comparing):
-    """PFENet's prior: the largest cosine similarity to a foreground point, averaged over photographs, in [0, 1]."""
+    """PFENet's prior: the largest cosine similarity to a foreground point, averaged over photographs, in [0, 1].
+
+    A point is foreground if any of its cell is; background points count as similarity 0.
+    """
 
     def channels(self, encodings: int) -> int:
         return 1
 
     def compare(self, x: Tensor, support: LearnedSimilarity) -> Tensor:
-        photographs = zip(support.x.split(support.points, 1), support.m.split(support.points, 1), strict=True)
+        foreground = (support.m > 0).to(support.m)
+        photographs = zip(support.x.split(support.points, 1), foreground.split(support.points, 1), strict=True)
         nearest = torch.stack([_nearest(x, points, share) for points, share in photographs])
         return _stretch(nearest.mean(0))[..., None]
 

@@ -18,6 +18,15 @@ _CHOICES = {
     "output_space": ("learned", "mask"),
     "resize": ("square", "pad"),
 }
+#: What a field of each declared type may be given as; a file may hold anything.
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "str": str,
+    "bool": bool,
+    "int": int,
+    "float": (int, float),
+    "tuple": (tuple, list),
+    "Mapping": Mapping,
+}
 LEVELS = (16, 32)
 
 
@@ -68,6 +77,11 @@ class Config:
     resize: str = "square"
 
     def __post_init__(self) -> None:
+        for f in dataclasses.fields(self):
+            kind = _KINDS[str(f.type).partition("[")[0]]
+            value = getattr(self, f.name)
+            if not isinstance(value, kind) or (isinstance(value, bool) and f.type != "bool"):
+                raise Error(f"Config.{f.name} is of type {f.type}, got {value!r}.")
         object.__setattr__(self, "levels", tuple(sorted(self.levels)))
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
