@@ -51,6 +51,11 @@ class TestEveryKernel:
         y = y + x.mean(0)
         assert_equal(self.kernel(name)(x.float(), y.float()), by_hand(name, x, y), dtype=torch.float32)
 
+    def test_asking_many_times_is_asking_once(self, name: str) -> None:
+        kernel, x, y = self.kernel(name), points(2, 7), points(2, 5)
+        ask = kernel.against(x)
+        assert_equal(torch.cat([ask(y[:, i : i + 1]) for i in range(5)], -1), kernel(x, y))
+
     def test_diagonal_is_the_diagonal_exactly(self, name: str) -> None:
         x = points(3, 8, far=7.0)
         kernel = self.kernel(name)

@@ -28,17 +28,20 @@ def pivots(kernel: Kernel, x: Tensor, budget: int) -> tuple[Tensor, Tensor]:
         raise Error(f"The budget of inducing points must be at least 1, got {budget}.")
     left = kernel.diagonal(x).clone()
     floor = EXPLAINED * left.amax(-1, keepdim=True)
-    factor = x.new_zeros(*x.shape[:-1], min(budget, x.shape[-2]))  # K ≈ factor factorᵀ
+    points = x.shape[-2]
+    factor = x.new_zeros(*x.shape[:-2], min(budget, points), points)  # K ≈ factorᵀ factor
+    similarity = kernel.against(x)
     chosen = []
-    for column in range(factor.shape[-1]):
+    for column in range(factor.shape[-2]):
         best, index = left.max(-1, keepdim=True)  # (..., 1)
         needed = best > floor
         if column and not bool(needed.any()):
             break
-        row = take(factor, index)[..., :column]
-        residual = kernel(x, take(x, index)) - factor[..., :column] @ row.mT
-        scaled = residual[..., 0] * (needed / best.clamp(min=floor).sqrt())
-        factor[..., column] = scaled
+        known = factor[..., :column, :]
+        own = known.gather(-1, index[..., None].expand(*known.shape[:-1], 1))  # (..., column, 1)
+        residual = similarity(take(x, index)).mT - own.mT @ known
+        scaled = residual[..., 0, :] * (needed / best.clamp(min=floor).sqrt())
+        factor[..., column, :] = scaled
         # Rounding must not give an explained point a negative variance, nor the chosen one any.
         left = (left - scaled.square()).clamp(min=0).scatter(-1, index, 0.0)
         chosen.append(torch.where(needed, index, -1) if column else index)

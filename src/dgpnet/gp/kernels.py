@@ -8,6 +8,7 @@ Kernels add and multiply: `SquaredExponential(8.0) + Linear(variance=0.5)` is a 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +24,11 @@ class Kernel(nn.Module):
     def forward(self, x: Tensor, y: Tensor | None = None) -> Tensor:
         """x: (..., n, D), y: (..., m, D) or None for x itself -> (..., n, m)."""
         raise NotImplementedError
+
+    def against(self, x: Tensor) -> Callable[[Tensor], Tensor]:
+        """κ(x, ·) of fixed points x: (..., n, D), to be asked about y: (..., m, D) many times: what depends on x alone
+        is computed once."""
+        return lambda y: self(x, y)
 
     def diagonal(self, x: Tensor) -> Tensor:
         """x: (..., n, D) -> (..., n), κ(x, x)."""
@@ -85,6 +91,20 @@ class _Elementary(Kernel):
             if y is None:
                 squared.diagonal(dim1=-2, dim2=-1).zero_()
             return self._of(xy, squared)
+
+    def against(self, x: Tensor) -> Callable[[Tensor], Tensor]:
+        x = at_least_float32(x)
+        centre = x.detach().mean(-2, keepdim=True) if self.centred else torch.zeros_like(x[..., :1, :])
+        x = x - centre
+        norms = x.square().sum(-1, keepdim=True)
+
+        def ask(y: Tensor) -> Tensor:
+            with full_precision(x.device):
+                other = at_least_float32(y) - centre
+                xy = times(x, other.mT)
+                return self._of(xy, (norms + other.square().sum(-1)[..., None, :] - 2 * xy).clamp(min=0))
+
+        return ask
 
     def diagonal(self, x: Tensor) -> Tensor:
         x = at_least_float32(x)
