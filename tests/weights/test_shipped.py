@@ -1,0 +1,54 @@
+"""The checkpoint in the package: what it is, what it knows of itself, and that it works."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+
+import dgpnet
+from dgpnet import weights
+from dgpnet.demo import scenes
+
+
+def test_small_enough_and_in_half_precision_but_for_norms() -> None:
+    path = weights.checkpoint_path("default")
+    assert path.stat().st_size <= 60_000_000
+    with safe_open(path, "pt") as file:
+        for name in file.keys():  # noqa: SIM118  (a file is no mapping)
+            tensor = file.get_tensor(name)
+            if tensor.is_floating_point():
+                assert tensor.dtype == (torch.float16 if tensor.dim() > 1 else torch.float32), name
+
+
+def test_it_says_how_it_was_made_and_names_no_folder_of_the_machine_that_made_it() -> None:
+    about = weights.read_metadata("default")
+    training = about["provenance"]["training"]
+    assert (
+        training["iterations"] == 5500 and training["seed"] == 0 and "default_model" in about["provenance"]["command"]
+    )
+    assert not any("coco" in source["root"] for source in training["sources"])
+    assert about["calibration"]["temperature"] > 0
+    assert '"/' not in json.dumps(about)
+
+
+def test_it_loads_within_two_seconds() -> None:
+    start = time.process_time()
+    dgpnet.load()
+    assert time.process_time() - start < 2
+
+
+def test_it_finds_what_it_was_shown() -> None:
+    pytest.importorskip("skimage")
+    scene = next(scene for scene in scenes() if scene.name == "motorcycle")
+    (photo, mask) = scene.painted[0]
+    concept = dgpnet.load().learn([photo], [mask], classes=list(scene.classes))
+    found = concept.segment(photo)
+    union = ((found.mask == 1) | (mask == 1)).sum()
+    assert ((found.mask == 1) & (mask == 1)).sum() / union > 0.9
+    assert found.score > 0.7
+    wrong = (found.mask == 1) != (mask == 1)
+    assert found.uncertainty[wrong].mean() > 3 * found.uncertainty[~wrong].mean()
+    assert np.isfinite(found.probability).all()
