@@ -73,7 +73,7 @@ def chosen(points: Points, which: Sequence[int]) -> Points:
 @torch.no_grad()
 def learn(segmenter: Segmenter, points: Points, budget: int | None = None) -> Memory:
     """As `Segmenter.learn` does, with a budget of one's own."""
-    branches = segmenter.network._branches()
+    branches = segmenter.network.named_branches()
     learned = {name: branch.learner.learn(*points[name], budget=budget) for name, branch in branches.items()}
     return Memory(learned, next(iter(points.values()))[0].shape[1], 1)
 
@@ -83,7 +83,7 @@ def iou(segmenter: Segmenter, memory: Memory, queries: Sequence[Queries]) -> flo
     """Intersection over union of the class, each summed over all queries at their own size."""
     counts = torch.zeros(4, dtype=torch.int64)
     for group in queries:
-        logits = segmenter.network._decode(group.features, segmenter.network._maps(memory, group.features), 1)
+        logits = segmenter.network.decode(group.features, segmenter.network.maps(memory, group.features), 1)
         log_odds = logits[:, :, 1] - logits[:, :, 0]
         for odds, (height, width), truth in zip(log_odds, group.inside, group.truths, strict=True):
             odds = F.interpolate(odds[None, :, :height, :width], truth.shape, mode="bilinear", align_corners=False)

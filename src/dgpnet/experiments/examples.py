@@ -101,10 +101,10 @@ def query_times(segmenter: Segmenter, memory: Memory, photo: Prepared) -> list[f
         features = network.encoder(segmenter.as_input([photo.photo]))
         clock.lap("network")
         maps = {}
-        for name, branch in network._branches().items():
-            maps[name] = memory.learned[name].predict(network._features(branch, features))
+        for name, branch in network.named_branches().items():
+            maps[name] = memory.learned[name].predict(network.branch_features(branch, features))
             clock.lap("gp" if name in processes else "similarity")
-        network._decode(features, maps, 1)
+        network.decode(features, maps, 1)
         clock.lap("network")
 
     laps = measure_laps(ask, segmenter.device, warmup=1, calls=5, seconds=10)

@@ -123,8 +123,8 @@ def parts(predictor: Predictor, one: Inputs) -> dict[str, Callable[[], object]]:
     ready = predictor._ready
     support_features = network.encoder(ready(one.supports.flatten(0, 1)))
     query_features = network.encoder(ready(one.query))
-    memory = network._learn(support_features, masks)
-    maps = network._maps(memory, query_features)
+    memory = network.learn_from(support_features, masks)
+    maps = network.maps(memory, query_features)
     flat = masks.flatten(0, 2)[:, None].to(predictor.dtype)
 
     def features(values: Iterable[Tensor], like: Mapping[int, Tensor]) -> dict[int, Tensor]:
@@ -137,15 +137,15 @@ def parts(predictor: Predictor, one: Inputs) -> dict[str, Callable[[], object]]:
         naive.ENCODE_MASKS: _replay(predictor, lambda m: _encoded(network, m), flat),
         naive.PREPARE: _replay(
             predictor,
-            lambda *f: _tensors(network._learn(features(f, support_features), masks)),
+            lambda *f: _tensors(network.learn_from(features(f, support_features), masks)),
             *support_features.values(),
         ),
         naive.ENCODE_QUERY: _replay(predictor, lambda q: network.encoder(ready(q)).values(), one.query),
         naive.INFER: _replay(
-            predictor, lambda *f: network._maps(memory, features(f, query_features)).values(), *query_features.values()
+            predictor, lambda *f: network.maps(memory, features(f, query_features)).values(), *query_features.values()
         ),
         naive.DECODE: _replay(
-            predictor, lambda *f: [network._decode(features(f, query_features), maps, 1)], *query_features.values()
+            predictor, lambda *f: [network.decode(features(f, query_features), maps, 1)], *query_features.values()
         ),
     }
 

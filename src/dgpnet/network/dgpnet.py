@@ -111,7 +111,7 @@ class DGPNet(nn.Module):
                 self.branches[str(level)] = Branch(level, learner, projected=True)
             if config.similarity:
                 self.branches[f"{level}_similarity"] = Branch(level, Similarity(), projected=False)
-        branches = self._branches().values()
+        branches = self.named_branches().values()
         projected = tuple(b.stride for b in branches if b.projected)
         self.encoder = Encoder(config, projected, {*SHALLOW, *(b.stride for b in branches)})
         encoded = [b.stride for b in branches if self._wants_encoding(b)]
@@ -123,7 +123,8 @@ class DGPNet(nn.Module):
             inputs[b.stride] = inputs.get(b.stride, 0) + channels
         self.decoder = Decoder(inputs, config.decoder_width)
 
-    def _branches(self) -> dict[str, Branch]:
+    def named_branches(self) -> dict[str, Branch]:
+        """The learners and where they work, by the names that a memory has for them."""
         return {name: b for name, b in self.branches.items() if isinstance(b, Branch)}
 
     def _wants_encoding(self, branch: Branch) -> bool:
@@ -137,45 +138,46 @@ class DGPNet(nn.Module):
         Above `budget` support points a level, that many inducing points stand for all of them.
         """
         check_support(photos, masks)
-        return self._learn(self.encoder(photos.flatten(0, 1)), masks, budget)
+        return self.learn_from(self.encoder(photos.flatten(0, 1)), masks, budget)
 
     def extend(self, memory: Memory, photos: Tensor, masks: Tensor) -> Memory:
         """More examples of the same classes, of any size; equal to learning all of them at once."""
         check_support(photos, masks, every_class=False)
         if masks.shape[2] != memory.classes:
             raise Error(f"The memory has {memory.classes} classes, the new masks show {masks.shape[2]}.")
-        points = self._support_points(self.encoder(photos.flatten(0, 1)), masks)
+        points = self.support_points(self.encoder(photos.flatten(0, 1)), masks)
         learned = {name: memory.learned[name].extend(*points[name]) for name in memory.learned}
         return Memory(learned, memory.examples + photos.shape[1], memory.classes)
 
-    def _learn(self, features: Mapping[int, Tensor], masks: Tensor, budget: int | None = None) -> Memory:
-        points = self._support_points(features, masks)
+    def learn_from(self, features: Mapping[int, Tensor], masks: Tensor, budget: int | None = None) -> Memory:
+        """`learn`, of photographs that are encoded already."""
+        points = self.support_points(features, masks)
         kinds: dict[type[Learner], list[str]] = {}
-        for name, branch in self._branches().items():
+        for name, branch in self.named_branches().items():
             kinds.setdefault(type(branch.learner), []).append(name)
         learned: dict[str, Learned] = {}
         for kind, names in kinds.items():
-            learners = [self._branches()[name].learner for name in names]
+            learners = [self.named_branches()[name].learner for name in names]
             values = kind.learn_all(learners, [points[name] for name in names], budget=budget)
             learned.update(zip(names, values, strict=True))
         return Memory(learned, masks.shape[1], masks.shape[2])
 
-    def _support_points(self, features: Mapping[int, Tensor], masks: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
+    def support_points(self, features: Mapping[int, Tensor], masks: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
         """For each branch: features (B, K, P, D) and outputs (B, K, P, C, E) of the support, sampled to stride 32."""
         shape = masks.shape[:3]  # B, K, C
         flat = masks.flatten(0, 2)[:, None]
         dtype = next(iter(features.values())).dtype
         encodings = self.mask_encoder(flat.to(dtype)) if self.mask_encoder is not None else {}
         found = {}
-        for name, branch in self._branches().items():
+        for name, branch in self.named_branches().items():
             y = encodings[branch.stride] if self._wants_encoding(branch) else F.avg_pool2d(flat, branch.stride)
             step = SUPPORT_STRIDE // branch.stride
             y = y[..., ::step, ::step].flatten(2).unflatten(0, shape)  # (B, K, C, E, P)
-            x = self._features(branch, features)[:, ::step, ::step].flatten(1, 2).unflatten(0, shape[:2])
+            x = self.branch_features(branch, features)[:, ::step, ::step].flatten(1, 2).unflatten(0, shape[:2])
             found[name] = x, y.permute(0, 1, 4, 2, 3)
         return found
 
-    def _features(self, branch: Branch, features: Mapping[int, Tensor]) -> Tensor:
+    def branch_features(self, branch: Branch, features: Mapping[int, Tensor]) -> Tensor:
         """(N, H, W, D) of the photographs whose encoder features are given."""
         x = features[branch.stride]
         if branch.projected:
@@ -188,7 +190,7 @@ class DGPNet(nn.Module):
         """The memory that `Memory.tensors` described."""
         examples, classes = tensors["counts"].tolist()
         learned = {}
-        for name, branch in self._branches().items():
+        for name, branch in self.named_branches().items():
             own = {key.removeprefix(f"{name}."): t for key, t in tensors.items() if key.startswith(f"{name}.")}
             learned[name] = branch.learner.restore(own)
         return Memory(learned, examples, classes)
@@ -204,11 +206,11 @@ class DGPNet(nn.Module):
         over the levels; 0 for learners that have none."""
         check_photos(photos)
         features = self.encoder(photos)
-        maps = self._maps(memory, features)
-        logits = self._decode(features, maps, memory.classes)
+        maps = self.maps(memory, features)
+        logits = self.decode(features, maps, memory.classes)
         novel = [
-            memory.learned[name].novelty(self._features(branch, features), maps[name])
-            for name, branch in self._branches().items()
+            memory.learned[name].novelty(self.branch_features(branch, features), maps[name])
+            for name, branch in self.named_branches().items()
             if branch.projected
         ]
         if not novel:
@@ -225,19 +227,20 @@ class DGPNet(nn.Module):
         features = self.encoder(torch.cat([support_photos.flatten(0, 1), query]))
         supports = {stride: f[: batch * shots] for stride, f in features.items()}
         queries = {stride: f[batch * shots :] for stride, f in features.items()}
-        memory = self._learn(supports, support_masks[:, :, None])
-        return self._decode(queries, self._maps(memory, queries), 1)[:, 0]
+        memory = self.learn_from(supports, support_masks[:, :, None])
+        return self.decode(queries, self.maps(memory, queries), 1)[:, 0]
 
-    def _maps(self, memory: Memory, features: Mapping[int, Tensor]) -> dict[str, Tensor]:
+    def maps(self, memory: Memory, features: Mapping[int, Tensor]) -> dict[str, Tensor]:
         """What each branch says of the query: (N, C, H, W, channels)."""
         return {
-            name: memory.learned[name].predict(self._features(branch, features))
-            for name, branch in self._branches().items()
+            name: memory.learned[name].predict(self.branch_features(branch, features))
+            for name, branch in self.named_branches().items()
         }
 
-    def _decode(self, features: Mapping[int, Tensor], maps: Mapping[str, Tensor], classes: int) -> Tensor:
+    def decode(self, features: Mapping[int, Tensor], maps: Mapping[str, Tensor], classes: int) -> Tensor:
+        """Encoder features of N queries and what each branch says of them -> logits (N, C, 2, H, W)."""
         inputs: dict[int, list[Tensor]] = {}
-        for name, branch in self._branches().items():
+        for name, branch in self.named_branches().items():
             inputs.setdefault(branch.stride, []).append(maps[name].flatten(0, 1))
         scales = {stride: torch.cat(parts, -1).permute(0, 3, 1, 2) for stride, parts in inputs.items()}
         for stride in SHALLOW:

@@ -91,7 +91,7 @@ class Segmenter:
         with torch.no_grad():
             learned = {
                 name: branch.learner.learn(*first[name], budget=budget)
-                for name, branch in self.network._branches().items()
+                for name, branch in self.network.named_branches().items()
             }
             for points in further:
                 learned = {name: one.extend(*points[name]) for name, one in learned.items()}
@@ -145,7 +145,7 @@ class Segmenter:
     def _deepest(self) -> tuple[str, GaussianLearner]:
         """Name and learner of the deepest level, which must be a Gaussian process."""
         level = str(max(self.network.config.levels))
-        learner = getattr(self.network._branches().get(level), "learner", None)
+        learner = getattr(self.network.named_branches().get(level), "learner", None)
         if not isinstance(learner, GaussianLearner):
             raise Error(
                 f"Only a Gaussian process knows what it does not know; this model's learner is "
@@ -176,7 +176,7 @@ class Segmenter:
             for photos, masks in pairs:
                 features = self.network.encoder(self.as_input(photos))
                 known = torch.stack(list(masks)).to(self.device, torch.float32)
-                points = self.network._support_points(features, known[None])
+                points = self.network.support_points(features, known[None])
                 for name, pair in points.items():
                     parts.setdefault(name, []).append(pair)
         return {name: _joined(pairs) for name, pairs in parts.items()}
