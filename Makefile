@@ -11,7 +11,7 @@ demo: $(READY)
 	$(BIN)/dgpnet demo
 
 test: lint
-	$(BIN)/pytest -q -n 2 -m "not slow"
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "not slow"
 
 lint: $(READY)
 	$(BIN)/ruff check .
