@@ -78,7 +78,7 @@ def test_a_photograph_that_is_none_is_named(tmp_path: Path, photo: Callable[...,
     with pytest.raises(Error, match=r"a\.jpg"):
         read_support(tmp_path)
     photo("a.jpg", mask.shape)
-    with pytest.raises(Error, match="more than 20"):
+    with pytest.raises(Error, match="more than the 20 allowed"):
         read_support(tmp_path, max_pixels=20)
 
 

@@ -148,6 +148,17 @@ def test_prior_mask_is_the_mean_of_each_photographs_nearest_foreground() -> None
             assert_equal(maps[b, c, ..., 0], (prior - prior.min()) / (prior.max() - prior.min()))
 
 
+def test_similarity_compares_with_a_bounded_number_of_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    learner = Similarity()
+    x, y = support(learner, shots=4)
+    q = torch.randn(B, 4, 4, D, dtype=torch.float64)
+    monkeypatch.setattr(Similarity, "MOST", 2 * P)
+    thinned = learner.learn(x, y).predict(q)
+    monkeypatch.undo()
+    every_second = (t.flatten(1, 2)[:, None, ::2] for t in (x, y))
+    assert_equal(thinned, learner.learn(*every_second).predict(q))
+
+
 def test_a_budget_makes_the_memory_independent_of_the_examples() -> None:
     learner = LEARNERS["gp"]()
     x, y = support(learner, shots=8)

@@ -72,10 +72,7 @@ class Photos:
 
     def size(self, photo: Path) -> tuple[int, int]:
         """(H, W) as viewers show it, refused when it is too large to draw a mask on."""
-        height, width = images.photo_size(photo)
-        if height * width > self.max_pixels:
-            raise Error(f"{photo} has {width} x {height} pixels, more than {self.max_pixels}; shrink it or allow more")
-        return height, width
+        return images.photo_size(photo, max_pixels=self.max_pixels)
 
     def turn(self, annotated: tuple[int, int], photo: Path, where: str) -> int:
         """The EXIF orientation by which a mask drawn at the `annotated` (H, W) has to be turned to lie on the photo.
@@ -85,7 +82,7 @@ class Photos:
         shown = self.size(photo)
         if annotated == shown:
             return 1
-        orientation = images.orientation(photo)
+        orientation = images.orientation(photo, max_pixels=self.max_pixels)
         if annotated == shown[::-1] and orientation >= 5:
             return orientation
         raise Error(

@@ -106,12 +106,16 @@ class Similarity(_Comparing):
     """
 
     SCALE: ClassVar[float] = 5.0
+    #: Support points that a query is compared with; of more, evenly spaced ones, so that a query's cost is bounded.
+    MOST: ClassVar[int] = 5120
 
     def channels(self, encodings: int) -> int:
         return 3
 
     def compare(self, x: Tensor, support: LearnedSimilarity) -> Tensor:
-        points, share = support.x, support.m
+        total = support.x.shape[1]
+        step = -(-total // self.MOST)
+        points, share = support.x[:, ::step], support.m[:, ::step]
         foreground, background = _nearest(x, points, share), _nearest(x, points, 1 - share)
         prototypes = _to_prototype(x, points, share) - _to_prototype(x, points, 1 - share)
         differences = [self.SCALE * d for d in (prototypes, foreground - background)]
