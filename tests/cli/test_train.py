@@ -56,7 +56,7 @@ def test_options_become_the_configuration(tmp_path: Path, cache: list[str]) -> N
     assert config.sources[0].classes == ("shape-1", "shape-2", "shape-3")
     assert (config.sources[0].fold, config.sources[0].options) == (0, {"photographs": 40, "objects": 2})
     assert (config.sources[1].dataset, config.sources[1].root, config.sources[1].weight) == ("synthetic", "", 0.5)
-    assert config.average > 0
+    assert config.schedule == "cosine"
 
 
 @pytest.mark.parametrize(

@@ -37,14 +37,14 @@ def test_reference_decays_when_9000_steps_remain(dataset: str) -> None:
     assert reference.network.mask_relu
 
 
-def test_strong_switches_everything_on() -> None:
+def test_strong_is_what_measured_best() -> None:
     strong = recipe("strong")
-    assert strong.shots == (1, 2, 3, 4, 5)
+    assert strong.shots == (1, 1, 1, 3, 5)
     assert strong.schedule == "cosine"
     assert strong.warmup > 0
-    assert 0 < strong.average < 1
     assert strong.balance == 0.5
-    assert not strong.augmentation.plain
+    assert strong.foreground == 2
+    assert strong.network.similarity and strong.projection == "principal"
     assert len({strong.rate, strong.projection_rate, strong.encoder_rate}) == 3
 
 
