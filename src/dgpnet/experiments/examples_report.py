@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dgpnet import pictures
+from dgpnet.learners import Similarity
 from dgpnet.pictures import Picture, Series
 from dgpnet.segmenter.concept import EXACT_POINTS, INDUCING_POINTS
 
@@ -119,8 +120,8 @@ The budget against the exact posterior of the same examples:
 
 {losses(found)}
 Once the budget is in force, a query asks the same of the Gaussian process however many examples there are. The plain
-similarity of unprojected features, which the shipped model has beside it, knows no budget: its time and memory grow
-with every example. So does what a budgeted concept keeps of its support, without which it could not be extended.
+similarity of unprojected features, which the shipped model has beside it, is compared with {Similarity.MOST:,} points at
+most. What a concept keeps of its support grows with every example: without it, it could not be extended.
 
 {drawn}
 

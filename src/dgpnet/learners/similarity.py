@@ -94,7 +94,7 @@ class PriorMask(_Comparing):
     def compare(self, x: Tensor, support: LearnedSimilarity) -> Tensor:
         foreground = (support.m > 0).to(support.m)
         photographs = zip(support.x.split(support.points, 1), foreground.split(support.points, 1), strict=True)
-        nearest = torch.stack([_nearest(x, points, share) for points, share in photographs])
+        nearest = torch.stack([_nearest(_cosines(x, points), share) for points, share in photographs])
         return _stretch(nearest.mean(0))[..., None]
 
 
@@ -116,7 +116,8 @@ class Similarity(_Comparing):
         total = support.x.shape[1]
         step = -(-total // self.MOST)
         points, share = support.x[:, ::step], support.m[:, ::step]
-        foreground, background = _nearest(x, points, share), _nearest(x, points, 1 - share)
+        cosines = _cosines(x, points)
+        foreground, background = _nearest(cosines, share), _nearest(cosines, 1 - share)
         prototypes = _to_prototype(x, points, share) - _to_prototype(x, points, 1 - share)
         differences = [self.SCALE * d for d in (prototypes, foreground - background)]
         return torch.stack([_stretch(foreground), *differences], -1)
@@ -129,12 +130,15 @@ def _to_prototype(x: Tensor, points: Tensor, share: Tensor) -> Tensor:
     return torch.einsum("qhwd,qcd->qchw", x, F.normalize(prototype, dim=-1).expand(x.shape[0], -1, -1))
 
 
-def _nearest(x: Tensor, points: Tensor, share: Tensor) -> Tensor:
-    """Largest cosine of unit query features (Q, H, W, D) to unit points (B, S, D), each weighted by its share of the
-    class (B, S, C) -> (Q, C, H, W)."""
-    cosine = x.flatten(1, 2) @ points.mT  # (Q, HW, S)
-    best = torch.stack([(cosine * s[:, None]).amax(-1) for s in share.unbind(-1)], 1)
-    return best.unflatten(-1, x.shape[1:3])
+def _cosines(x: Tensor, points: Tensor) -> Tensor:
+    """Unit query features (Q, H, W, D) and unit points (B, S, D) -> (Q, H, W, S)."""
+    return (x.flatten(1, 2) @ points.mT).unflatten(1, x.shape[1:3])
+
+
+def _nearest(cosines: Tensor, share: Tensor) -> Tensor:
+    """The largest of the cosines (Q, H, W, S), each weighted by its point's share of the class (B, S, C)
+    -> (Q, C, H, W)."""
+    return torch.stack([(cosines * s[:, None, None]).amax(-1) for s in share.unbind(-1)], 1)
 
 
 def _stretch(maps: Tensor) -> Tensor:
