@@ -120,8 +120,8 @@ The budget against the exact posterior of the same examples:
 
 {losses(found)}
 Once the budget is in force, a query asks the same of the Gaussian process however many examples there are. The plain
-similarity of unprojected features, which the shipped model has beside it, is compared with {Similarity.MOST:,} points at
-most. What a concept keeps of its support grows with every example: without it, it could not be extended.
+similarity of unprojected features, which the shipped model has beside it, looks at {Similarity.MOST:,} points at most.
+What a concept keeps of its support grows with every example: without it, it could not be extended.
 
 {drawn}
 
