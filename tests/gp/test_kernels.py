@@ -103,10 +103,10 @@ class TestEveryKernel:
 def test_agrees_with_gpytorch() -> None:
     x, y = points(7), points(5)
     rbf = gpytorch.kernels.RBFKernel().double()
-    ours = SquaredExponential(float(rbf.lengthscale) ** 2, variance=1.7)
+    ours = SquaredExponential(rbf.lengthscale.item() ** 2, variance=1.7)
     assert_equal(1.7 * rbf(x, y).to_dense().detach(), ours(x, y))
     matern = gpytorch.kernels.MaternKernel(nu=0.5).double()
-    assert_equal(matern(x, y).to_dense().detach(), Exponential(float(matern.lengthscale))(x, y))
+    assert_equal(matern(x, y).to_dense().detach(), Exponential(matern.lengthscale.item())(x, y))
 
 
 def test_hyper_parameters_are_fixed_unless_asked_for_and_stay_positive() -> None:

@@ -87,7 +87,7 @@ def test_agrees_with_gpytorch() -> None:
 
     for column in range(E):
         model = Exact(y[:, column]).eval()
-        length, noise = float(model.covar_module.lengthscale), float(model.likelihood.noise)
+        length, noise = model.covar_module.lengthscale.item(), model.likelihood.noise.item()
         posterior = GaussianProcess(SquaredExponential(length**2), noise=noise).condition(x, y)
         with torch.no_grad(), gpytorch.settings.fast_computations(False, False, False):
             answer = model(q)
