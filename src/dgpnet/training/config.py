@@ -170,7 +170,7 @@ def recipe(name: str, dataset: str = "pascal") -> TrainConfig:
             decay_at=0.775 if coco else 0.55,  # 9,000 steps remain
             protocol="reference",
         ),
-        "strong": dataclasses.replace(  # what measured best on held-out classes: docs/results/default-model.md
+        "strong": dataclasses.replace(  # best of seven, one seed: docs/results/default-model.md
             base,
             network=base.network.but(similarity=True),
             projection="principal",
