@@ -10,6 +10,7 @@ import zlib
 from pathlib import Path
 
 import pytest
+import torch
 from PIL import Image
 
 from dgpnet.cli import run
@@ -33,6 +34,16 @@ def here(tmp_path, monkeypatch) -> Path:
 
 def files(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+#: Two runs agree but for rounding, which other batches change. Where a processor has bfloat16, each run measures anew
+#: whether it is quicker, and this random network's masks hang on little.
+SAME = 0.95 if torch.ops.mkldnn._is_mkldnn_bf16_supported() else 0.999
+
+
+def agreement(one: Path, other: Path) -> float:
+    """Share of pixels that two masks agree on."""
+    return float((read_mask(one) == read_mask(other)).mean())
 
 
 def test_a_folder_of_photographs_becomes_a_folder_of_masks(here, model, capsys):
@@ -74,8 +85,7 @@ def test_a_concept_stands_for_its_support(here, model, capsys):
     assert run(["segment", "mug.concept", "photos", "--out", "a", "--model", model]) == 0
     assert run(["segment", "painted", "photos", "--out", "b", "--model", model]) == 0
     for name in files(here / "a" / "masks"):
-        # Not bit-equal: what precision is quickest is measured anew in each run.
-        assert (read_mask(here / "a" / "masks" / name) == read_mask(here / "b" / "masks" / name)).mean() > 0.95
+        assert agreement(here / "a" / "masks" / name, here / "b" / "masks" / name) > SAME
 
 
 def test_the_answer_as_json(here, model, capsys):
@@ -268,4 +278,4 @@ def test_a_job_that_is_killed_goes_on_and_ends_as_if_it_had_not_been(here, model
     assert run(["segment", "painted", "many", "--out", "anew", "--model", model]) == 0
     assert files(here / "found") == files(here / "anew")
     for name in files(here / "anew" / "masks"):
-        assert (read_mask(here / "found" / "masks" / name) == read_mask(here / "anew" / "masks" / name)).mean() > 0.95
+        assert agreement(here / "found" / "masks" / name, here / "anew" / "masks" / name) > SAME
