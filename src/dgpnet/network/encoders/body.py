@@ -5,7 +5,10 @@ from types import MappingProxyType
 from typing import Any, Self
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+
+from dgpnet.network.activated import activated, how
 
 
 class FrozenStatistics(nn.BatchNorm2d):
@@ -23,16 +26,35 @@ class FrozenStatistics(nn.BatchNorm2d):
         return super().train(False)
 
 
+def folded(convolution: nn.Conv2d, norm: nn.Module) -> tuple[Tensor, Tensor] | None:
+    """Weight and bias of the one convolution that is norm(convolution(x)), where there is one: with frozen statistics,
+    which makes the pass over the activations part of the weights, or without a norm."""
+    if isinstance(norm, FrozenStatistics):
+        assert norm.running_var is not None and norm.running_mean is not None
+        scale = norm.weight * torch.rsqrt(norm.running_var + norm.eps)
+        return convolution.weight * scale[:, None, None, None], norm.bias - norm.running_mean * scale
+    if isinstance(norm, nn.Identity) and convolution.bias is not None:
+        return convolution.weight, convolution.bias
+    return None
+
+
 def convolve(x: Tensor, convolution: nn.Conv2d, norm: nn.Module) -> Tensor:
-    """norm(convolution(x)). Frozen statistics make the norm part of the weights: the pass over the activations, and the
-    dearer one back, are saved."""
-    if not isinstance(norm, FrozenStatistics):
-        result: Tensor = norm(convolution(x))
-        return result
-    assert norm.running_var is not None and norm.running_mean is not None
-    scale = norm.weight * torch.rsqrt(norm.running_var + norm.eps)
-    weight = convolution.weight * scale[:, None, None, None]
-    return convolution._conv_forward(x, weight, norm.bias - norm.running_mean * scale)
+    """norm(convolution(x))."""
+    both = folded(convolution, norm)
+    result: Tensor = norm(convolution(x)) if both is None else convolution._conv_forward(x, *both)
+    return result
+
+
+def convolve_relu(
+    x: Tensor, convolution: nn.Conv2d, norm: nn.Module, shortcut: tuple[Tensor, Tensor | None] | None = None
+) -> Tensor:
+    """ReLU(norm(convolution(x)) [+ shortcut]); the shortcut is a tensor, and a bias for it unless it is in there."""
+    both = folded(convolution, norm)
+    z, bias = shortcut or (None, None)
+    if both is None:
+        y = norm(convolution(x))
+        return F.relu(y if z is None else y + z)
+    return activated(x, both[0], both[1] if bias is None else both[1] + bias, how(convolution), z)
 
 
 class Body(nn.Module):

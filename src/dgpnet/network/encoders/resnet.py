@@ -6,7 +6,7 @@ from functools import partial
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dgpnet.network.encoders.body import Body, FrozenStatistics, convolve
+from dgpnet.network.encoders.body import Body, FrozenStatistics, convolve_relu, folded
 
 #: The stage that ends at each stride.
 STAGES = {4: "layer1", 8: "layer2", 16: "layer3", 32: "layer4"}
@@ -27,9 +27,8 @@ class BasicBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x: (B, C, H, W) -> (B, C', H/stride, W/stride)."""
-        y = F.relu(convolve(x, self.conv1, self.bn1))
-        y = convolve(y, self.conv2, self.bn2)
-        return F.relu(y + (x if self.downsample is None else self.downsample(x)))
+        y = convolve_relu(x, self.conv1, self.bn1)
+        return convolve_relu(y, self.conv2, self.bn2, (x, None) if self.downsample is None else self.downsample(x))
 
 
 class Bottleneck(nn.Module):
@@ -51,20 +50,21 @@ class Bottleneck(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x: (B, C, H, W) -> (B, C', H/stride, W/stride)."""
-        y = F.relu(convolve(x, self.conv1, self.bn1))
-        y = F.relu(convolve(y, self.conv2, self.bn2))
-        y = convolve(y, self.conv3, self.bn3)
-        return F.relu(y + (x if self.downsample is None else self.downsample(x)))
+        y = convolve_relu(x, self.conv1, self.bn1)
+        y = convolve_relu(y, self.conv2, self.bn2)
+        return convolve_relu(y, self.conv3, self.bn3, (x, None) if self.downsample is None else self.downsample(x))
 
 
 class Shortcut(nn.Sequential):
     """A 1x1 convolution and its norm."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """x: (B, C, H, W) -> (B, C', H/stride, W/stride)."""
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """x: (B, C, H, W) -> (B, C', H/stride, W/stride), and the bias (C',) that whoever adds it adds too: a pass over
+        the activations less."""
         convolution, norm = self
         assert isinstance(convolution, nn.Conv2d)
-        return convolve(x, convolution, norm)
+        both = folded(convolution, norm)
+        return (norm(convolution(x)), None) if both is None else (convolution._conv_forward(x, both[0], None), both[1])
 
 
 def _shortcut(channels_in: int, channels_out: int, stride: int) -> Shortcut | None:
@@ -105,7 +105,7 @@ class ResNet(Body):
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: (B, 3, H, W) -> the outputs of the stages, finest first."""
-        x = F.max_pool2d(F.relu(convolve(x, self.conv1, self.bn1)), 3, 2, padding=1)
+        x = F.max_pool2d(convolve_relu(x, self.conv1, self.bn1), 3, 2, padding=1)
         features = []
         for stride, name in STAGES.items():
             if stride <= self.strides[-1]:
