@@ -15,6 +15,7 @@ from dgpnet.data import Mixture, build, draws
 from dgpnet.data.augment import STRONG, Augmentation
 from dgpnet.data.episodes import (
     Episode,
+    absent_episodes,
     check,
     episode,
     episodes,
@@ -230,6 +231,42 @@ def test_self_episodes_may_have_their_own_augmentation(toy) -> None:
     side = batch.parameters[:, :, 0].abs()
     assert side[alone] == pytest.approx(0.5)
     assert (side[~alone] == 1).all()
+
+
+def test_some_queries_lack_the_class(toy) -> None:
+    """Half of the draws go to all 100 photographs, of which 60 do not show class 1 and 40 do not show class 2."""
+    dataset = toy({1: 40, 2: 60})
+    shows = np.array([c for _, c in dataset.pairs])
+    batch = sample_batch(dataset, 0, 0, 8000, 2, absent=0.5)
+    lacks = shows[batch.index[:, -1]] != batch.class_id.numpy()
+    for c, share in ((1, 0.6), (2, 0.4)):
+        assert lacks[batch.class_id == c].mean() == pytest.approx(0.5 * share, abs=0.02)
+    assert (shows[batch.index[:, :-1]] == batch.class_id.numpy()[:, None]).all()
+    without = sample_batch(dataset, 0, 0, 8000, 2)
+    assert torch.equal(batch.index[:, :-1], without.index[:, :-1]), "supports are the same either way"
+    assert torch.equal(batch.index[~lacks], without.index[~lacks])
+
+
+def test_a_query_that_lacks_the_class_has_a_mask_that_would_label_it(toy) -> None:
+    """Label 1 of another set is another class: its photographs are no proof that this class is not there."""
+    mixture = Mixture([(toy({1: 10, 2: 10}), 1), (toy({1: 30}), 1)])
+    batch = sample_batch(mixture, 0, 0, 2000, 1, absent=1.0)
+    other = batch.class_id >= 256
+    assert (batch.index[other] >= 20).all() and (batch.index[~other] < 20).all()
+    shown = dict(mixture.pairs)
+    assert all(
+        shown[q] == c for q, c in zip(batch.index[other][:, -1].tolist(), batch.class_id[other].tolist(), strict=True)
+    )
+
+
+def test_absent_episodes_keep_the_supports_and_lose_the_class(toy) -> None:
+    mixture = Mixture([(toy({1: 10, 2: 10}), 1), (toy({1: 30}), 1)])
+    drawn = episodes(mixture, seed=0, indices=range(100), max_shots=3)
+    absent = absent_episodes(mixture, drawn, seed=0)
+    assert [(e.supports, e.class_id) for e in absent] == [(e.supports, e.class_id) for e in drawn if e.class_id < 256]
+    shown = set(mixture.pairs)
+    assert all((e.query, e.class_id) not in shown and e.query < 20 for e in absent)
+    assert absent == absent_episodes(mixture, drawn, seed=0) != absent_episodes(mixture, drawn, seed=1)
 
 
 def test_views_do_not_depend_on_the_shots(toy) -> None:

@@ -18,6 +18,7 @@ from dgpnet.data.dataset import Dataset, Files, Mixture, label_of, narrow
 from dgpnet.data.episodes import (
     Batch,
     Episode,
+    absent_episodes,
     check,
     episode,
     episodes,
@@ -46,6 +47,7 @@ __all__ = [
     "Episode",
     "Files",
     "Mixture",
+    "absent_episodes",
     "build",
     "cached",
     "check",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dgpnet.data import draws
 from dgpnet.data.augment import DRAWS, PAPER, Augmentation, draw_parameters
-from dgpnet.data.dataset import Dataset
+from dgpnet.data.dataset import FRAME, Dataset
 from dgpnet.errors import Error
 
 Protocol = Literal["paper", "reference"]
@@ -77,6 +77,15 @@ class _Table:
     photos: NDArray[np.int64]
     rows: NDArray[np.int64]  # of the same entries in dataset.pairs
     upto: NDArray[np.float64]
+
+    def without(self, c: NDArray[np.int64], u: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """For each class c (M,) an entry whose mask would label it, chosen by u (M,), and whether it lacks the class."""
+        frame = self.ids // FRAME
+        start, stop = np.searchsorted(frame, frame[c], "left"), np.searchsorted(frame, frame[c], "right")
+        ends = np.append(self.first, self.count.sum())
+        entries = ends[start] + (u * (ends[stop] - ends[start])).astype(np.int64)
+        mine = np.repeat(np.arange(len(self.ids)), self.count)
+        return entries, ~np.isin(self.photos[entries] * len(self.ids) + c, self.photos * len(self.ids) + mine)
 
 
 def check_protocol(protocol: str) -> None:
@@ -173,6 +182,7 @@ def sample(
     augmentation: Augmentation = PAPER,
     self_augmentation: Augmentation | None = None,
     self_episodes: float = 0.0,
+    absent: float = 0.0,
     power: float | None = None,
     protocol: Protocol = "paper",
     size: int | None = None,
@@ -182,6 +192,7 @@ def sample(
     power: 0 draws pairs uniformly, 1 classes, between is between; None is what the protocol does for this dataset.
     self_episodes: probability that all supports are the query's photograph itself in other views, drawn (as the query's
     is then) by `self_augmentation`, by default `augmentation`. size: side of the views, for crops that keep the object.
+    absent: probability that the query is any photograph whose mask would label the class: most will lack it.
     """
     numbers = np.asarray(indices, np.int64)
     if shots < 1 or shots >= MAX_SUPPORTS:
@@ -195,6 +206,10 @@ def sample(
     alone = u[:, 2] < self_episodes
     chosen[alone] = query[alone, None]
     entries = table.first[c, None] + chosen
+    if absent:
+        lot = draws.uniform(seed, draws.ABSENT, numbers, 2)
+        elsewhere, lacks = table.without(c, lot[:, 1])
+        entries[:, -1] = np.where(lacks & ~alone & (lot[:, 0] < absent), elsewhere, entries[:, -1])
 
     # Views are numbered by episode and place, the query's first, so that they do not depend on the shots.
     places = np.roll(np.arange(shots + 1), -1)
@@ -211,6 +226,19 @@ def sample(
         torch.from_numpy(table.ids[c]),
         torch.from_numpy(parameters).reshape(len(numbers), shots + 1, -1),
     )
+
+
+def absent_episodes(dataset: Dataset, episodes: Sequence[Episode], *, seed: int) -> list[Episode]:
+    """The same supports, each with a query that lacks their class, though its mask would label it: the answer is a mask
+    of nothing. Episodes for whose class there is no such photograph are left out."""
+    showing = {c: set(photos) for c, photos in dataset.by_class().items()}
+    labelling: dict[int, set[int]] = {}
+    for c, photos in showing.items():
+        labelling.setdefault(c // FRAME, set()).update(photos)
+    lacking = {c: sorted(labelling[c // FRAME] - photos) for c, photos in showing.items()}
+    u = draws.uniform(seed, draws.ABSENT, np.arange(len(episodes)), 1)[:, 0]
+    drawn = [(e, lacking[e.class_id], lot) for e, lot in zip(episodes, u.tolist(), strict=True)]
+    return [Episode(free[int(lot * len(free))], e.supports, e.class_id) for e, free, lot in drawn if free]
 
 
 def mixed_shots(seed: int, step: int, low: int, high: int) -> int:

@@ -77,6 +77,7 @@ class TrainConfig:
     augmentation      how views of photographs are drawn
     self_episodes     share of episodes whose supports are further views of the query's own photograph
     self_augmentation how the views of those episodes are drawn
+    absent            share of episodes whose query is drawn from all photographs, and so mostly lacks the class
     cache_size        side at which photographs are stored, at least network.size; 0: network.size
     seed              of everything that is random
     """
@@ -107,6 +108,7 @@ class TrainConfig:
     augmentation: Augmentation = PAPER
     self_episodes: float = 0.0
     self_augmentation: Augmentation = STRONG
+    absent: float = 0.0
     cache_size: int = 0
     seed: int = 0
 
@@ -117,7 +119,7 @@ class TrainConfig:
             _require(self, name, 0 < getattr(self, name) < math.inf, "above 0")
         for name in ("encoder_rate", "projection_rate", "weight_decay", "clip"):
             _require(self, name, 0 <= getattr(self, name) < math.inf, "0 or more")
-        for name in ("decay_at", "decay_factor", "warmup", "self_episodes"):
+        for name in ("decay_at", "decay_factor", "warmup", "self_episodes", "absent"):
             _require(self, name, 0 <= getattr(self, name) <= 1, "between 0 and 1")
         _require(self, "balance", self.balance is None or 0 <= self.balance <= 1, "between 0 and 1, or null")
         _require(self, "protocol", self.protocol in ("paper", "reference"), "paper or reference")

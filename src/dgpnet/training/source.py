@@ -61,6 +61,7 @@ def batch_at(dataset: Dataset, config: TrainConfig, step: int) -> Batch:
         augmentation=config.augmentation,
         self_augmentation=config.self_augmentation,
         self_episodes=config.self_episodes,
+        absent=config.absent,
         power=config.balance,
         protocol=config.protocol,
         size=config.network.size,
