@@ -79,7 +79,7 @@ class _Table:
     upto: NDArray[np.float64]
 
     def without(self, c: NDArray[np.int64], u: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """For each class c (M,) an entry whose mask would label it, chosen by u (M,), and whether it lacks the class."""
+        """For each class c (M,) an entry whose mask would label it, chosen by u (M,), and whether it lacks it."""
         frame = self.ids // FRAME
         start, stop = np.searchsorted(frame, frame[c], "left"), np.searchsorted(frame, frame[c], "right")
         ends = np.append(self.first, self.count.sum())
