@@ -101,6 +101,16 @@ def test_expected_iou_from_counts_equals_the_segmenters(network: DGPNet, discs: 
     np.testing.assert_allclose(expected, scores, atol=1e-3)
 
 
+def test_the_share_that_is_found_and_the_scores_are_those_of_the_masks():
+    log_odds, target = sampled(1.0, episodes=8)
+    target[:4] = 0  # the object is not there
+    counts = log_odds_counts(log_odds, target).numpy()
+    fitted = fit_counts(counts)
+    np.testing.assert_allclose(calibrate.found_share(counts), (log_odds > 0).flatten(1).double().mean(1), atol=2e-3)
+    scores = [render(Maps(one[None], torch.zeros_like(one)), (30, 30), fitted).score for one in log_odds]
+    np.testing.assert_allclose(calibrate.scores(counts, fitted), scores, atol=5e-3)
+
+
 def test_nothing_to_fit_on_is_an_error(network: DGPNet, discs: Dataset):
     with pytest.raises(Error, match="episodes"):
         fit(network, discs, [])

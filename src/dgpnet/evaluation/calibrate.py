@@ -43,7 +43,7 @@ def fit(
     """The calibration of a network, fitted on these episodes of a cached dataset with each of these shots."""
     if not episodes:
         raise Error("a calibration is fitted on episodes; give some that the network was not trained on.")
-    counts = np.concatenate([_count(network, dataset, episodes, k, precision, batch) for k in shots])
+    counts = np.concatenate([count(network, dataset, episodes, k, precision, batch) for k in shots])
     if not len(counts):
         raise Error(f"no episode has the {min(shots)} supports to fit a calibration with; ask for fewer shots.")
     return fit_counts(counts)
@@ -56,6 +56,17 @@ def fit_counts(counts: Counts) -> Calibration:
     honest = Calibration(temperature, background, foreground)
     expected, iou = _overlap(counts, honest)
     return Calibration(temperature, background, foreground, Curve(*fit_monotone(expected, iou, knots=_SCORE_KNOTS)))
+
+
+def found_share(counts: Counts) -> NDArray[np.float64]:
+    """(E,) the part of each query's pixels that is found to be foreground. counts: (E, 2, BINS)."""
+    pixels = counts.sum(axis=1)
+    return np.asarray(pixels[:, centres() > 0].sum(axis=1) / np.maximum(pixels.sum(axis=1), 1))
+
+
+def scores(counts: Counts, calibration: Calibration) -> NDArray[np.float64]:
+    """(E,) the IoU that a calibrated network predicts for its mask of each query. counts: (E, 2, BINS)."""
+    return _applied(calibration.score, _overlap(counts, calibration)[0])
 
 
 def log_odds_counts(log_odds: Tensor, target: Tensor) -> Tensor:
@@ -123,10 +134,10 @@ def _applied(curve: Curve, values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @torch.inference_mode()
-def _count(
+def count(
     network: DGPNet, dataset: Dataset, episodes: Sequence[Episode], shots: int, precision: str, batch: int
 ) -> Counts:
-    """(E, 2, BINS) of the episodes that have so many supports."""
+    """(E, 2, BINS), as `fit_counts` takes them, of the episodes that have so many supports."""
     device = next(network.parameters()).device
     network.eval()
     some = [e for e in episodes if len(e.supports) >= shots]

@@ -19,21 +19,24 @@ from typing import Annotated, Any
 import torch
 import typer
 
-from dgpnet import data, weights
+from dgpnet import __version__, data, weights
 from dgpnet.data.augment import Augmentation
 from dgpnet.data.dataset import Dataset
-from dgpnet.evaluation import Options, evaluate, fit
+from dgpnet.evaluation import Options, calibrate, evaluate, fit
 from dgpnet.files import atomic
 from dgpnet.network import DGPNet
 from dgpnet.segmenter.calibration import Calibration
 from dgpnet.training import Running, Source, TrainConfig, recipe, train
-from dgpnet.training.config import with_settings
+from dgpnet.training.config import plain, with_settings
 
 #: The fold of each source whose classes are held out while variants are compared.
 HELD_OUT = {"pascal": 1, "many": 0, "clothing": 0}
 #: Test classes of PASCAL's fold 1 with enough photographs in PASCAL-5i-mini.
 PASCAL_CLASSES = ("cat", "chair", "cow")
 COMPOSITES = 3000
+SHOTS = (1, 5)
+QUIET = 0.005
+"""A mask of less than this part of the photograph is as good as none."""
 
 MODERATE = Augmentation(
     frame=0.7,
@@ -68,12 +71,14 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "weight": ("+shots", "foreground=2"),
     "encoder": ("+weight", "encoder_rate=5e-6"),
     "light": ("+encoder", "network.decoder_width=128"),
+    "absent": ("+light", "absent=0.2"),
+    "livelier": ("+absent", "encoder_rate=1e-5"),
     "small": (
-        "+encoder",
+        "+absent",
         "network.encoder=efficientnet_lite0",
         "network.features=256",
         "network.encodings=32",
-        "network.decoder_width=64",
+        "network.decoder_width=96",
     ),
 }
 
@@ -130,14 +135,22 @@ def test_sets(root: Path, size: int, cache: Path | None, *, shots: int = 5) -> d
     return {name: data.trainable(dataset, shots)[0] for name, dataset in built.items()}
 
 
-def measure(network: DGPNet, sets: dict[str, Dataset], episodes: int) -> dict[str, dict[str, float]]:
-    """mIoU in percent at 1 and 5 shots on each set."""
-    found: dict[str, dict[str, float]] = {}
+def measure(network: DGPNet, sets: dict[str, Dataset], episodes: int) -> dict[str, dict[str, dict[str, float]]]:
+    """In percent, on each set at 1 and 5 shots: mIoU, and how many photographs without the object stay empty."""
+    found: dict[str, dict[str, dict[str, float]]] = {"miou": {}, "quiet": {}}
     for name, dataset in sets.items():
-        options = Options(shots=(1, 5), episodes=episodes, precision="bf16", batch=96)
+        options = Options(shots=SHOTS, episodes=episodes, precision="bf16", batch=96)
         results = evaluate(network, dataset, options)
-        found[name] = {str(k): round(100 * r.miou.mean, 2) for k, r in results.shots.items()}
+        found["miou"][name] = {str(k): round(100 * r.miou.mean, 2) for k, r in results.shots.items()}
+        drawn = data.episodes(dataset, seed=0, indices=range(episodes // 2), max_shots=max(SHOTS))
+        absent = data.absent_episodes(dataset, drawn, seed=0)
+        counted = {str(k): calibrate.count(network, dataset, absent, k, "bf16", 96) for k in SHOTS}
+        found["quiet"][name] = {k: _quiet(counts) for k, counts in counted.items()}
     return found
+
+
+def _quiet(counts: calibrate.Counts) -> float:
+    return round(100 * float((calibrate.found_share(counts) < QUIET).mean()), 1)
 
 
 def coco_mini(root: Path, size: int, cache: Path | None) -> tuple[Dataset, list[data.Episode]]:
@@ -176,7 +189,7 @@ def compare(
         found = measure(network, sets, episodes)
         seconds = {"training": round(trained), "measuring": round(time.perf_counter() - start - trained)}
         budget = {"iterations": iterations, "seed": seed, "episodes": episodes}
-        _append(out / "variants.jsonl", {"variant": name, **budget, "seconds": seconds, "miou": found})
+        _append(out / "variants.jsonl", {"variant": name, **budget, "seconds": seconds, **found})
 
 
 @app.command()
@@ -185,7 +198,7 @@ def ship(
     encoders: Encoders,
     out: Out,
     model: Annotated[str, typer.Option(help="default or small.")] = "default",
-    variant: str = "light",
+    variant: str = "absent",
     iterations: int = 5500,
     seed: int = 0,
     cache: Path | None = None,
@@ -198,29 +211,68 @@ def ship(
     record: dict[str, Any] = {"model": model, "variant": variant, "seconds": round(time.perf_counter() - start)}
     network = weights.load(trained, device="cuda" if torch.cuda.is_available() else "cpu")
     calibration = calibrated(network, root, cache)
-    provenance = weights.read_metadata(trained)["provenance"]
+    provenance = provenance_of(config, model, variant, record["seconds"])
     shipped = out / f"{model}.safetensors"
     weights.save(shipped, network.cpu(), provenance=provenance, calibration=calibration.to_json(), half=True)
-    record["coco-mini"] = measure_shipped(shipped, root, cache)
+    record |= measure_shipped(shipped, root, cache)
     _append(out / "shipped.jsonl", record)
 
 
+def provenance_of(config: TrainConfig, model: str, variant: str, seconds: int) -> dict[str, Any]:
+    """How a shipped file came to be, without the folders of the machine that made it."""
+    sources = tuple(dataclasses.replace(source, root=Path(source.root).name) for source in config.sources)
+    config = dataclasses.replace(config, sources=sources, encoder_weights=Path(config.encoder_weights).name)
+    options = f"--model {model} --variant {variant} --iterations {config.iterations} --seed {config.seed}"
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+    return {
+        "dgpnet": __version__,
+        "training": plain(config),
+        "command": f"python -m dgpnet.experiments.default_model ship {options}",
+        "machine": f"one {device}, torch {torch.__version__.split('+')[0]}, {seconds} s",
+    }
+
+
 def calibrated(network: DGPNet, root: Path, cache: Path | None, episodes: int = 300) -> Calibration:
-    """Fitted on PASCAL's validation photographs, which no training here sees."""
+    """Fitted on PASCAL's validation photographs, which no training here sees, a quarter of them without the object."""
     dataset = data.build("pascal", root / "VOC2012", split="test", size=network.config.size, cache=cache)
     dataset, _ = data.trainable(dataset, 5)
     drawn = data.episodes(dataset, seed=0, indices=range(episodes), max_shots=5)
-    return fit(network, dataset, drawn, shots=(1, 5), precision="bf16", batch=96)
+    drawn += data.absent_episodes(dataset, drawn[: episodes // 3], seed=0)
+    return fit(network, dataset, drawn, shots=SHOTS, precision="bf16", batch=96)
 
 
 def measure_shipped(path: Path, root: Path, cache: Path | None) -> dict[str, Any]:
-    """mIoU of a shipped file on COCO-mini's episodes at 1, 2, 3, 5 and 10 shots, with how good its uncertainty is."""
+    """A shipped file on COCO-mini: mIoU at 1, 2, 3, 5 and 10 shots, how good its uncertainty is, at 1 to 10 shots also
+    on the episodes alone that have ten supports, and what it does with photographs that lack the object."""
     network = weights.load(path, device="cuda" if torch.cuda.is_available() else "cpu")
     calibration = Calibration.from_json(weights.read_metadata(path)["calibration"])
     dataset, listed = coco_mini(root, network.config.size, cache)
     options = Options(shots=(1, 2, 3, 5, 10), batch=96)
-    results = evaluate(network, dataset, options, listed=listed, calibration=calibration)
-    return results.to_json()
+    full = [e for e in listed if len(e.supports) >= 10]
+    found = {
+        name: evaluate(network, dataset, options, listed=chosen, calibration=calibration).to_json()
+        for name, chosen in (("coco-mini", listed), ("coco-mini, ten supports", full))
+    }
+    return {**found, "coco-mini, absent": absence(network, dataset, listed, calibration)}
+
+
+def absence(
+    network: DGPNet, dataset: Dataset, episodes: list[data.Episode], calibration: Calibration
+) -> dict[str, dict[str, float]]:
+    """At 1 and 5 shots, on photographs without the object: `quiet`, how many of 100 stay empty; `found`, the part of
+    their pixels that is found, in percent; `auroc`, of the score, for telling them from photographs that show it."""
+    absent = data.absent_episodes(dataset, episodes, seed=0)
+    result = {}
+    for k in SHOTS:
+        there, not_there = (calibrate.count(network, dataset, some, k, "float32", 96) for some in (episodes, absent))
+        good, bad = (calibrate.scores(counts, calibration) for counts in (there, not_there))
+        above = (good[:, None] > bad) + 0.5 * (good[:, None] == bad)
+        result[str(k)] = {
+            "quiet": _quiet(not_there),
+            "found": round(100 * float(calibrate.found_share(not_there).mean()), 2),
+            "auroc": round(float(above.mean()), 3),
+        }
+    return result
 
 
 def _append(path: Path, record: dict[str, Any]) -> None:
@@ -228,7 +280,7 @@ def _append(path: Path, record: dict[str, Any]) -> None:
     lines = path.read_text() if path.exists() else ""
     with atomic(path) as temporary:
         temporary.write_text(lines + json.dumps(record) + "\n")
-    shown = {k: v for k, v in record.items() if k != "coco-mini"}
+    shown = {k: v for k, v in record.items() if not k.startswith("coco-mini") or k.endswith("absent")}
     print(json.dumps(shown), flush=True)
 
 
