@@ -63,4 +63,4 @@ class Attend(nn.Module):
     def forward(self, state: Tensor, new: Tensor) -> Tensor:
         pooled = torch.cat([x.mean((-2, -1), keepdim=True) for x in (state, new)], 1)
         attention = torch.sigmoid(self.conv2(F.relu(self.conv1(pooled))))
-        return new * attention + state
+        return torch.addcmul(state, new, attention)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from dgpnet.network.pooling import max_pool
+
 
 class MaskEncoder(nn.Module):
     """A light residual network with a head for each level.
@@ -33,7 +35,7 @@ class MaskEncoder(nn.Module):
                 nn.init.normal_(module.weight, 0, math.sqrt(2 / fan))
 
     def forward(self, mask: Tensor) -> dict[int, Tensor]:
-        x = F.max_pool2d(F.relu(self.bn1(self.conv1(mask))), 3, stride=2, padding=1)
+        x = max_pool(F.relu(self.bn1(self.conv1(mask))))
         x = self.layer2(self.layer1(x))
         trunk = {16: x}
         if self.layer3 is not None:

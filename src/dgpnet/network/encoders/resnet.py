@@ -3,10 +3,10 @@
 from collections.abc import Callable, Collection
 from functools import partial
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dgpnet.network.encoders.body import Body, FrozenStatistics, convolve_relu, folded
+from dgpnet.network.pooling import max_pool
 
 #: The stage that ends at each stride.
 STAGES = {4: "layer1", 8: "layer2", 16: "layer3", 32: "layer4"}
@@ -105,7 +105,7 @@ class ResNet(Body):
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: (B, 3, H, W) -> the outputs of the stages, finest first."""
-        x = F.max_pool2d(convolve_relu(x, self.conv1, self.bn1), 3, 2, padding=1)
+        x = max_pool(convolve_relu(x, self.conv1, self.bn1))
         features = []
         for stride, name in STAGES.items():
             if stride <= self.strides[-1]:
