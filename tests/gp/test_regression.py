@@ -372,8 +372,8 @@ class TestNumerics:
 
     def test_the_end_of_the_ladder_says_what_to_do(self) -> None:
         class Negative(SquaredExponential):
-            def _of(self, xy: Tensor, squared: Tensor) -> Tensor:
-                return -super()._of(xy, squared)
+            def _of(self, value: Tensor) -> Tensor:
+                return -super()._of(value)
 
         with pytest.raises(Error, match="raise the noise"):
             GaussianProcess(Negative(1.0)).condition(*support())

@@ -30,10 +30,10 @@ def test_gradient(size: int) -> None:
     assert torch.autograd.gradcheck(lambda a: local_gram(a, size), (a,))
 
 
-def test_shifts_say_what_lies_inside() -> None:
-    inside, neighbours = shifts(torch.arange(6.0).reshape(2, 3), 3)
-    assert neighbours[0, 0].tolist() == [0, 0, 0, 0, 0, 1, 0, 3, 4]
-    assert inside[0, 0].tolist() == [0, 0, 0, 0, 1, 1, 0, 1, 1]
+def test_shifts_are_the_values_of_the_neighbours() -> None:
+    neighbours = shifts(torch.arange(6.0).reshape(2, 3), 3, outside=-1.0)
+    assert neighbours[0, 0].flatten().tolist() == [-1, -1, -1, -1, 0, 1, -1, 3, 4]
+    assert neighbours[1, 2].flatten().tolist() == [1, 2, -1, 4, 5, -1, -1, -1, -1]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available() or not windows_triton.AVAILABLE, reason="needs CUDA and Triton")

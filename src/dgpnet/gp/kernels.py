@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from dgpnet.errors import Error
-from dgpnet.gp.linalg import at_least_float32, full_precision, times
+from dgpnet.gp.linalg import at_least_float32, batched, full_precision, times
 from dgpnet.gp.windows import local_gram, shifts
 
 
@@ -63,106 +64,168 @@ class Positive(nn.Module):
 
 
 class _Elementary(Kernel):
-    """A kernel that is a function of the inner product and the two squared norms.
-
-    Stationary ones are computed on centred features, since ‖x‖² + ‖y‖² − 2xᵀy cancels badly far from the origin.
-    """
-
-    centred: bool
+    """σ_f² times a function of the inner product."""
 
     def __init__(self, *, variance: float = 1.0, trainable: bool = False) -> None:
         super().__init__()
         self.variance = Positive(variance, trainable=trainable, name="The kernel's variance")
 
-    def _of(self, xy: Tensor, squared: Tensor) -> Tensor:
-        """From inner products xᵀy and squared distances ‖x − y‖² (≥ 0) of the same shape."""
+    def _scaled(self, value: Tensor) -> Tensor:
+        """σ_f² · value, without a pass over memory where σ_f² is 1."""
+        variance = self.variance()
+        return value if isinstance(variance, float) and variance == 1 else variance * value
+
+
+class _Stationary(_Elementary):
+    """A kernel that is a function of e = −‖x − y‖² / 2ℓ² ≤ 0.
+
+    It is computed as (xᵀy − ‖x‖²/2 − ‖y‖²/2) / ℓ² on centred features, since this cancels badly far from the origin.
+    """
+
+    def _of(self, exponent: Tensor) -> Tensor:
+        """The kernel at e, a tensor that may be overwritten."""
         raise NotImplementedError
+
+    def _inverse_length_squared(self) -> Tensor | float:
+        raise NotImplementedError
+
+    def _centred(self, x: Tensor, centre: Tensor) -> tuple[Tensor, float]:
+        """x − centre and a scale, such that scale · ‖x − y‖² is the squared distance in units of ℓ."""
+        x, scale = at_least_float32(x) - centre, self._inverse_length_squared()
+        return (x * scale.sqrt(), 1.0) if isinstance(scale, Tensor) else (x, scale)
 
     def forward(self, x: Tensor, y: Tensor | None = None) -> Tensor:
         with full_precision(x.device):
-            x = at_least_float32(x)
-            other = x if y is None else at_least_float32(y)
-            if self.centred:
-                centre = other.detach().mean(-2, keepdim=True)
-                x, other = x - centre, other - centre
-            xy = times(x, other.mT)
-            squared = x.square().sum(-1)[..., :, None] + other.square().sum(-1)[..., None, :] - 2 * xy
-            squared = squared.clamp(min=0)
+            centre = at_least_float32(x if y is None else y).detach().mean(-2, keepdim=True)
+            left, scale = self._centred(x, centre)
             if y is None:
-                squared.diagonal(dim1=-2, dim2=-1).zero_()
-            return self._of(xy, squared)
+                flat = left.reshape(left.shape[:-2].numel(), *left.shape[-2:])
+                return self._of(_exponent(flat, None, scale).reshape(*x.shape[:-1], x.shape[-2]))
+            right, _ = self._centred(y, centre)
+            shape = *torch.broadcast_shapes(left.shape[:-2], right.shape[:-2]), left.shape[-2], right.shape[-2]
+            return self._of(_exponent(*batched(left, right), scale).reshape(shape))
 
     def against(self, x: Tensor) -> Callable[[Tensor], Tensor]:
-        x = at_least_float32(x)
-        centre = x.detach().mean(-2, keepdim=True) if self.centred else torch.zeros_like(x[..., :1, :])
-        x = x - centre
-        norms = x.square().sum(-1, keepdim=True)
+        centre = at_least_float32(x).detach().mean(-2, keepdim=True)
+        left, scale = self._centred(x, centre)
+        norms = _norms(left, scale)[..., :, None]
 
         def ask(y: Tensor) -> Tensor:
             with full_precision(x.device):
-                other = at_least_float32(y) - centre
-                xy = times(x, other.mT)
-                return self._of(xy, (norms + other.square().sum(-1)[..., None, :] - 2 * xy).clamp(min=0))
+                right, _ = self._centred(y, centre)
+                sums = norms + _norms(right, scale)[..., None, :]
+                return self._of(torch.add(sums, times(left, right.mT), alpha=scale).clamp(max=0))
 
         return ask
 
     def diagonal(self, x: Tensor) -> Tensor:
-        x = at_least_float32(x)
-        norm = x.square().sum(-1)
-        return self._of(norm, torch.zeros_like(norm))
+        return self._of(at_least_float32(x[..., 0]).new_zeros(x.shape[:-1]))
 
     def window(self, x: Tensor, size: int) -> Tensor:
         with full_precision(x.device):
-            x = at_least_float32(x)
-            if self.centred:
-                x = x - x.detach().mean((-3, -2), keepdim=True)
-            xy = local_gram(x, size)
-            inside, norms = shifts(x.square().sum(-1), size)
-            centre = size * size // 2
-            squared = norms[..., centre : centre + 1] + norms - 2 * xy
-            squared = squared.clamp(min=0)
-            squared[..., centre] = 0
-            return self._of(xy, squared) * inside
+            x, scale = self._centred(x, at_least_float32(x).detach().mean((-3, -2), keepdim=True))
+            norms = _norms(x, scale)
+            own = torch.add(norms[..., None], local_gram(x, size), alpha=scale).unflatten(-1, (size, size))
+            # Points beyond the grid are infinitely far away: the kernel is 0 there.
+            exponent = (own + shifts(norms, size, -math.inf)).flatten(-2).clamp(max=0)
+            exponent[..., size * size // 2] = 0
+            return self._of(exponent)
 
 
-class SquaredExponential(_Elementary):
+def _norms(x: Tensor, scale: float) -> Tensor:
+    """x: (..., D) -> −scale · ‖x‖² / 2: (...)."""
+    return x.square().sum(-1) * (-0.5 * scale)
+
+
+class _Exponent(torch.autograd.Function):
+    """−scale · ‖x − y‖² / 2: (B, n, m) of x: (B, n, D) and y: (B, m, D) or None, which is x, with an exact diagonal.
+
+    The distances are written, added to by one matrix product and clamped, all in place. Where rounding made them
+    negative the gradient, scale · (y − x), is as small as x − y is, and needs no mask.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor | None, scale: float) -> Tensor:
+        ctx.save_for_backward(x, y)
+        ctx.scale = scale
+        norms = _norms(x, scale)
+        others = norms if y is None else _norms(y, scale)
+        out = norms[:, :, None] + others[:, None, :]
+        out.baddbmm_(x, (x if y is None else y).mT, alpha=scale).clamp_(max=0)
+        if y is None:
+            out.diagonal(dim1=-2, dim2=-1).zero_()
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        x, y = ctx.saved_tensors
+        g = grads[0]
+        with full_precision(g.device):
+            if y is None:
+                return _pull(g + g.mT, x, x, ctx.scale), None, None
+            return (
+                _pull(g, x, y, ctx.scale) if ctx.needs_input_grad[0] else None,
+                _pull(g.mT, y, x, ctx.scale) if ctx.needs_input_grad[1] else None,
+                None,
+            )
+
+
+def _pull(g: Tensor, x: Tensor, y: Tensor, scale: float) -> Tensor:
+    """scale · Σ_j g_ij (y_j − x_i): (B, n, D) for g: (B, n, m), x: (B, n, D), y: (B, m, D)."""
+    return (x * g.sum(-1, keepdim=True)).baddbmm_(g, y, beta=-scale, alpha=scale)
+
+
+def _exponent(x: Tensor, y: Tensor | None, scale: float) -> Tensor:
+    result: Tensor = _Exponent.apply(x, y, scale)  # type: ignore[no-untyped-call]
+    return result
+
+
+class SquaredExponential(_Stationary):
     """κ(x, y) = σ_f² exp(−‖x − y‖² / 2ℓ²), with `length_squared` = ℓ² (the paper: √D) and `variance` = σ_f²."""
-
-    centred = True
 
     def __init__(self, length_squared: float, *, variance: float = 1.0, trainable: bool = False) -> None:
         super().__init__(variance=variance, trainable=trainable)
         self.length_squared = Positive(length_squared, trainable=trainable, name="The kernel's ℓ²")
 
-    def _of(self, xy: Tensor, squared: Tensor) -> Tensor:
-        value: Tensor = self.variance() * torch.exp(squared * (-0.5 / self.length_squared()))
-        return value
+    def _inverse_length_squared(self) -> Tensor | float:
+        inverse: Tensor | float = 1 / self.length_squared()
+        return inverse
+
+    def _of(self, exponent: Tensor) -> Tensor:
+        return self._scaled(exponent.exp_())
 
 
-class Exponential(_Elementary):
+class Exponential(_Stationary):
     """κ(x, y) = σ_f² exp(−‖x − y‖ / ℓ), with `length` = ℓ (the paper: √D)."""
-
-    centred = True
 
     def __init__(self, length: float, *, variance: float = 1.0, trainable: bool = False) -> None:
         super().__init__(variance=variance, trainable=trainable)
         self.length = Positive(length, trainable=trainable, name="The kernel's ℓ")
 
-    def _of(self, xy: Tensor, squared: Tensor) -> Tensor:
-        apart = squared > 0  # the square root has no gradient at 0: there the kernel's is taken as 0
-        distance = torch.where(apart, squared, 1).sqrt() * apart
-        value: Tensor = self.variance() * torch.exp(-distance / self.length())
-        return value
+    def _inverse_length_squared(self) -> Tensor | float:
+        inverse: Tensor | float = self.length() ** -2
+        return inverse
+
+    def _of(self, exponent: Tensor) -> Tensor:
+        apart = exponent < 0  # the square root has no gradient at 0: there the kernel's is taken as 0
+        distance = torch.where(apart, -2 * exponent, 1).sqrt() * apart
+        return self._scaled((-distance).exp_())
 
 
 class Linear(_Elementary):
     """κ(x, y) = σ_f² xᵀy: Bayesian linear regression without a bias. Not stationary, so not centred."""
 
-    centred = False
+    def forward(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+        with full_precision(x.device):
+            x = at_least_float32(x)
+            return self._scaled(times(x, (x if y is None else at_least_float32(y)).mT))
 
-    def _of(self, xy: Tensor, squared: Tensor) -> Tensor:
-        value: Tensor = self.variance() * xy
-        return value
+    def diagonal(self, x: Tensor) -> Tensor:
+        return self._scaled(at_least_float32(x).square().sum(-1))
+
+    def window(self, x: Tensor, size: int) -> Tensor:
+        with full_precision(x.device):
+            return self._scaled(local_gram(at_least_float32(x), size))
 
 
 class _Combined(Kernel):

@@ -1,6 +1,6 @@
 """The few matrix operations that the Gaussian process is made of, in float32 or better."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,8 +12,12 @@ from dgpnet.errors import Error
 #: What is added to the diagonal, relative to its mean, before a factorisation is given up.
 JITTERS = (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
-#: Matrices up to this size are factorised by the library, larger ones by halves.
-BLOCK = 64
+#: Points in a block of the factorisation, by the kind of device: wider blocks are fewer and longer steps.
+BLOCK = {"cpu": 128, "cuda": 64}
+
+#: Numbers that keep a device busy: a product with a triangular matrix that has more is done in strips of at least this
+#: many, each without the zeros beyond the diagonal.
+BUSY = {"cpu": 1 << 16, "cuda": 1 << 21}
 
 
 @contextmanager
@@ -47,13 +51,48 @@ def capturing(x: Tensor) -> bool:
     return x.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
-def _whitener(a: Tensor) -> Tensor:
-    """W = L⁻¹ of a: (..., S, S), climbing the ladder of jitters where rounding made a indefinite."""
-    failures: list[Tensor] = []
-    whitener = _by_halves(a, failures)
+def batched(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """a: (..., n, D) and b: (..., m, D) as (B, N, D) and (B, m, D). A b shared by the whole batch is not copied for
+    each member of it: they are then rows of one matrix, and B is 1."""
+    if b.shape[:-2].numel() == 1:
+        return a.reshape(1, a.shape[:-1].numel(), a.shape[-1]), b.reshape(1, *b.shape[-2:])
+    batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a, b = (t.expand(*batch, -1, -1).flatten(0, -3) for t in (a, b))
+    return a, b
+
+
+def times_lower(a: Tensor, w: Tensor) -> Tensor:
+    """a @ wᵀ: (..., n, S) for a: (..., n, S) and a lower triangular w: (..., S, S), whose zeros are skipped where no
+    gradient is needed."""
+    if torch.is_grad_enabled() and (a.requires_grad or w.requires_grad):
+        return times(a, w.mT)
+    rows, w = batched(a, w)
+    out = torch.empty_like(rows)
+    for start, stop in _strips(w.shape[-1], out):
+        torch.bmm(rows[..., :stop], w[:, start:stop, :stop].mT, out=out[..., start:stop])
+    return out.reshape(a.shape)
+
+
+def _strips(size: int, product: Tensor) -> Iterator[tuple[int, int]]:
+    """(start, stop) of the strips, each of at least 128 rows or columns, in which a product (B, ., .) is best done."""
+    numbers = 128 * max(1, product.numel() // size)
+    width = 128 * -(-_of_device(BUSY, product) // numbers)
+    return ((start, min(start + width, size)) for start in range(0, size, width))
+
+
+def _of_device(table: dict[str, int], x: Tensor) -> int:
+    return table["cpu" if x.device.type == "cpu" else "cuda"]
+
+
+def _whitener(matrices: Sequence[Tensor], noises: Sequence[float]) -> Tensor:
+    """W = L⁻¹ of every A + noise · I, stacked, climbing the ladder of jitters where rounding made one indefinite."""
+    a = _noisy(matrices, noises)
+    whitener = torch.zeros_like(a)
+    failed = _factorise(a.flatten(0, -3), whitener.flatten(0, -3))
     # A captured graph cannot branch; the noise on the diagonal keeps a definite.
-    if capturing(a) or not torch.stack([info.any() for info in failures]).any():
+    if capturing(a) or not torch.stack([failure.any() for failure in failed]).any():
         return whitener
+    a = _noisy(matrices, noises)
     if not torch.isfinite(a).all():
         raise Error(
             "The kernel matrix holds NaN or infinity: check that features and masks are finite (a diverged network?)."
@@ -63,30 +102,71 @@ def _whitener(a: Tensor) -> Tensor:
     for jitter in JITTERS:
         lower, info = torch.linalg.cholesky_ex(a + jitter * scale * eye)
         if not info.any():
-            return _inverse(lower)
+            return whitener.copy_(torch.linalg.solve_triangular(lower, eye.expand_as(lower), upper=False))
     raise Error(
         f"The kernel matrix of {a.shape[-1]} points is not positive definite even with {JITTERS[-1]:g} of its mean "
         "diagonal added: raise the noise, or remove repeated support points."
     )
 
 
-def _by_halves(a: Tensor, failures: list[Tensor]) -> Tensor:
-    """W = L⁻¹ where all but small blocks on the diagonal is matrix products, which batched solvers are not."""
+def _noisy(matrices: Sequence[Tensor], noises: Sequence[float]) -> Tensor:
+    """A new (len, ..., S, S): each matrix with its noise on the diagonal."""
+    a = torch.stack(list(matrices))
+    for matrix, noise in zip(a, noises, strict=True):
+        matrix.diagonal(dim1=-2, dim2=-1).add_(noise)
+    return a
+
+
+def _factorise(a: Tensor, w: Tensor) -> list[Tensor]:
+    """Writes L⁻¹ into w: (B, S, S), zeros until then, and uses up a: (B, S, S), whose upper triangle is not read.
+
+    All but small blocks on the diagonal is matrix products, which batched solvers are not. Where any of the returned
+    tensors is not zero, the factorisation failed.
+    """
     size = a.shape[-1]
-    if size <= BLOCK:
-        lower, info = torch.linalg.cholesky_ex(a)
-        failures.append(info)
-        return _inverse(lower)
-    half = size // 2
-    first = _by_halves(a[..., :half, :half], failures)
-    cross = a[..., half:, :half] @ first.mT
-    return grow(first, cross, _by_halves(a[..., half:, half:] - cross @ cross.mT, failures))
+    blocks = max(1, -(-size // _of_device(BLOCK, a)))
+    block = max(1, -(-size // blocks))
+    eye = torch.eye(block, dtype=a.dtype, device=a.device)
+    failed = []
+    for start in range(0, max(1, size), block):
+        stop = min(start + block, size)
+        corner, rest = w[:, start:stop, start:stop], a[:, stop:, stop:]
+        lower, info = torch.linalg.cholesky_ex(a[:, start:stop, start:stop])
+        failed.append(info)
+        corner.copy_(torch.linalg.solve_triangular(lower, eye[: stop - start, : stop - start], upper=False))
+        if stop == size:
+            break
+        below = w[:, stop:, start:stop]  # L, until `_join` makes it L⁻¹
+        torch.bmm(a[:, stop:, start:stop], corner.mT, out=below)
+        for left, right in _strips(size - stop, rest):
+            rest[:, left:, left:right].baddbmm_(below[:, left:], below[:, left:right].mT, alpha=-1)
+    while block < size:
+        for scratch, pair in zip(_on_diagonal(a, 2 * block), _on_diagonal(w, 2 * block), strict=True):
+            if pair.shape[-1] > block:
+                _join(pair, scratch, block)
+        block *= 2
+    return failed
 
 
-def _inverse(lower: Tensor) -> Tensor:
-    eye = torch.eye(lower.shape[-1], dtype=lower.dtype, device=lower.device)
-    inverse: Tensor = torch.linalg.solve_triangular(lower, eye.expand_as(lower), upper=False)
-    return inverse.contiguous()  # the solver's column order would not survive a file, and sums would round otherwise
+def _on_diagonal(a: Tensor, size: int) -> list[Tensor]:
+    """Views (., n, n) that make up the blocks on the diagonal of a: (B, S, S), all of n = size but the last ones: as
+    few views as can be."""
+    batch, whole = a.shape[0], a.shape[-1] // size * size
+    if batch * size >= whole:
+        found = [a[:, start : start + size, start : start + size] for start in range(0, whole, size)]
+    else:
+        found = [m.unfold(0, size, size).unfold(1, size, size).diagonal().movedim(-1, 0) for m in a]
+    return [*found, a[:, whole:, whole:]]
+
+
+def _join(pair: Tensor, scratch: Tensor, size: int) -> None:
+    """From [[W₁, 0], [L₂₁, W₂]] to [[W₁, 0], [−W₂ L₂₁ W₁, W₂]], in place, where W₁ is (B, size, size)."""
+    first, second = pair[:, :size, :size], pair[:, size:, size:]
+    lower, product = pair[:, size:, :size], scratch[:, size:, :size]
+    for start, stop in _strips(size, product):
+        torch.bmm(lower[:, :, start:], first[:, start:, start:stop], out=product[:, :, start:stop])
+    for start, stop in _strips(product.shape[1], product):
+        lower[:, start:stop].baddbmm_(second[:, start:stop, :stop], product[:, :stop], beta=0, alpha=-1)
 
 
 def grow(whitener: Tensor, cross: Tensor, corner: Tensor) -> Tensor:
@@ -97,30 +177,34 @@ def grow(whitener: Tensor, cross: Tensor, corner: Tensor) -> Tensor:
 
 
 class _InverseCholesky(torch.autograd.Function):
-    """W = L⁻¹ where L Lᵀ = A.
+    """W = L⁻¹ where L Lᵀ = A + noise · I, of several A, stacked.
 
     With Φ the lower triangle with half the diagonal, dL = L Φ(W dA Wᵀ), hence dW = −Φ(W dA Wᵀ) W, and the gradient
-    is three matrix products: no triangular solve in the backward pass.
+    is three matrix products: no triangular solve in the backward pass. It is not symmetric, as A and dA are: only its
+    symmetric part has a meaning.
     """
 
     @staticmethod
-    def forward(ctx: Any, a: Tensor) -> Tensor:
-        whitener = _whitener(a)
+    def forward(ctx: Any, noises: Sequence[float], *matrices: Tensor) -> Tensor:
+        whitener = _whitener(matrices, noises)
         ctx.save_for_backward(whitener)
         return whitener
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         w: Tensor = ctx.saved_tensors[0]
         with full_precision(w.device):
-            phi = (grads[0] @ w.mT).tril()
-            phi = phi - 0.5 * torch.diag_embed(phi.diagonal(dim1=-2, dim2=-1))
-            g = -(w.mT @ phi @ w)
-            symmetric: Tensor = 0.5 * (g + g.mT)
-            return symmetric
+            phi = (grads[0] @ w.mT).tril_()
+            phi.diagonal(dim1=-2, dim2=-1).mul_(0.5)
+            return None, *(w.mT @ phi @ w).neg_()
 
 
-def inverse_cholesky(a: Tensor) -> Tensor:
-    """W = L⁻¹: (..., S, S), lower triangular, with WᵀW = A⁻¹, for a symmetric positive definite A: (..., S, S)."""
-    result: Tensor = _InverseCholesky.apply(a)  # type: ignore[no-untyped-call]
-    return result
+def inverse_cholesky(a: Tensor, noise: float = 0.0) -> Tensor:
+    """W = L⁻¹: (..., S, S), lower triangular, with WᵀW = (A + noise · I)⁻¹, for a symmetric A: (..., S, S) such that
+    A + noise · I is positive definite."""
+    return inverse_choleskies([a], [noise])[0]
+
+
+def inverse_choleskies(matrices: Sequence[Tensor], noises: Sequence[float]) -> list[Tensor]:
+    """`inverse_cholesky` of several matrices of one shape as one batch."""
+    return list(_InverseCholesky.apply(tuple(noises), *matrices))  # type: ignore[no-untyped-call]

@@ -20,7 +20,15 @@ from torch import Tensor, nn
 from dgpnet.errors import Error
 from dgpnet.gp.inducing import nystroem
 from dgpnet.gp.kernels import Kernel
-from dgpnet.gp.linalg import at_least_float32, full_precision, grow, inverse_cholesky, times
+from dgpnet.gp.linalg import (
+    at_least_float32,
+    full_precision,
+    grow,
+    inverse_choleskies,
+    inverse_cholesky,
+    times,
+    times_lower,
+)
 from dgpnet.gp.windows import local_gram, radius
 
 #: Numbers that K_qs may hold at once when no gradient is needed (256 MiB of float32): larger queries go in bands.
@@ -52,9 +60,6 @@ class GaussianProcess(nn.Module):
             basis, whitener, weights, residual = nystroem(self.kernel, self.noise, x, y, budget)
             return Posterior(self, x, y, basis, whitener, weights, budget, residual)
 
-    def _noisy(self, k: Tensor) -> Tensor:
-        return k + self.noise * torch.eye(k.shape[-1], dtype=k.dtype, device=k.device)
-
     def restore(self, tensors: dict[str, Tensor]) -> Posterior:
         """The posterior that `Posterior.tensors` described."""
         basis = tensors.get("basis", tensors["x"])
@@ -80,11 +85,12 @@ def condition_together(
         _check(x, y)
     with full_precision(xs[0].device):
         xs, ys = [at_least_float32(x) for x in xs], [at_least_float32(y) for y in ys]
-        grams = [process._noisy(process.kernel(x)) for process, x in zip(processes, xs, strict=True)]
+        grams = [process.kernel(x) for process, x in zip(processes, xs, strict=True)]
+        noises = [process.noise for process in processes]
         if len({gram.shape for gram in grams}) == 1:
-            whiteners = list(inverse_cholesky(torch.stack(grams)))
+            whiteners = inverse_choleskies(grams, noises)
         else:
-            whiteners = [inverse_cholesky(gram) for gram in grams]
+            whiteners = [inverse_cholesky(gram, noise) for gram, noise in zip(grams, noises, strict=True)]
         return [
             Posterior(process, x, y, x, whitener, whitener.mT @ (whitener @ y))
             for process, x, y, whitener in zip(processes, xs, ys, whiteners, strict=True)
@@ -167,15 +173,18 @@ class Posterior:
             mean = times(k, weights).unflatten(-2, grid)
             if size == 0:
                 return mean, mean.new_zeros(*mean.shape[:-1], 0)
-            v = times(k, whitener.mT).unflatten(-2, grid)
+            v = self._whiten(k, whitener).unflatten(-2, grid)
             window = self.gp.kernel.window(x, size) - local_gram(v, size)
-            centre = size * size // 2
-            variance = window[..., centre : centre + 1].clamp(min=0)
-            return mean, torch.cat([window[..., :centre], variance, window[..., centre + 1 :]], -1)
+            window[..., size * size // 2].clamp_(min=0)
+            return mean, window
 
     def _whitened(self, x: Tensor) -> Tensor:
         basis, whitener, _ = self._aligned(x.dim() - 2)
-        return times(self.gp.kernel(x, basis), whitener.mT)
+        return self._whiten(self.gp.kernel(x, basis), whitener)
+
+    def _whiten(self, k: Tensor, whitener: Tensor) -> Tensor:
+        """V = k whitenerᵀ; the whitener of an exact posterior is triangular."""
+        return times_lower(k, whitener) if self.residual is None else times(k, whitener.mT)
 
     def _aligned(self, dims: int) -> tuple[Tensor, Tensor, Tensor]:
         """Basis, whitener and weights with batch dimensions added behind their own until there are `dims`."""
@@ -205,7 +214,7 @@ class Posterior:
                 return self.gp.condition(*everything, budget=self.budget)
             w = self.whitener
             cross = self.gp.kernel(x, self.x) @ w.mT
-            corner = inverse_cholesky(self.gp._noisy(self.gp.kernel(x)) - cross @ cross.mT)
+            corner = inverse_cholesky(self.gp.kernel(x) - cross @ cross.mT, self.gp.noise)
             return self._exact(*everything, grow(w, cross, corner))
 
     def remove(self, start: int, stop: int) -> Posterior:
@@ -220,7 +229,7 @@ class Posterior:
             head = self.whitener[..., :start, :start]
             tail = x[..., start:, :]
             cross = self.gp.kernel(tail, x[..., :start, :]) @ head.mT
-            corner = inverse_cholesky(self.gp._noisy(self.gp.kernel(tail)) - cross @ cross.mT)
+            corner = inverse_cholesky(self.gp.kernel(tail) - cross @ cross.mT, self.gp.noise)
             return self._exact(x, y, grow(head, cross, corner))
 
     def _exact(self, x: Tensor, y: Tensor, whitener: Tensor) -> Posterior:

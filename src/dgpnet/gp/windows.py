@@ -21,14 +21,11 @@ def radius(size: int) -> int:
     return size // 2
 
 
-def shifts(x: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """x: (..., H, W) -> (inside, neighbours), each (..., H, W, size²): is there a neighbour, and its value (else 0)."""
+def shifts(x: Tensor, size: int, outside: float) -> Tensor:
+    """x: (..., H, W) -> (..., H, W, size, size), a view: the values of each point's neighbours, `outside` beyond the
+    grid."""
     r = radius(size)
-    height, width = x.shape[-2:]
-    padded = F.pad(torch.stack([torch.ones_like(x), x]), (r, r, r, r))
-    views = [padded[..., i : i + height, j : j + width] for i in range(size) for j in range(size)]
-    inside, neighbours = torch.stack(views, -1)
-    return inside, neighbours
+    return F.pad(x, (r, r, r, r), value=outside).unfold(-2, size, 1).unfold(-2, size, 1)
 
 
 def _half(size: int) -> list[tuple[int, int, int]]:
