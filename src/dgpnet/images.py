@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 IGNORE: Final = 255
 MAX_PIXELS: Final = 100_000_000
+# Of PNG files: a tenth larger than at Pillow's 6, in two thirds of the time.
+COMPRESSION: Final = 4
 # ImageNet's, red, green, blue, of values in [0, 1].
 MEAN: Final = (0.485, 0.456, 0.406)
 STD: Final = (0.229, 0.224, 0.225)
@@ -29,6 +31,16 @@ STD: Final = (0.229, 0.224, 0.225)
 _FORMATS: Final = ("JPEG", "MPO", "PNG", "TIFF", "WEBP", "GIF", "BMP", "PPM", "AVIF", "JPEG2000", "ICO", "HEIF")
 _HEIC_BRANDS: Final = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
 _ORIENTATION_TAG: Final = 0x0112
+# What turns an image of each EXIF orientation upright, as `orient` does for arrays.
+_TURNS: Final = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 
 
 def _palette() -> NDArray[np.uint8]:
@@ -60,10 +72,18 @@ def read_photo(source: "Source", *, max_pixels: int = MAX_PIXELS) -> NDArray[np.
         return _photo_of_array(source, max_pixels)
     if _is_tensor(source):
         return _photo_of_tensor(source, max_pixels)
+    return np.array(open_photo(source, max_pixels=max_pixels))
+
+
+def open_photo(source: "Source", *, max_pixels: int = MAX_PIXELS) -> Image.Image:
+    """`read_photo` of a path or a PIL image, as an RGB image: cheaper where it is only resized and saved."""
     with _opened(source, max_pixels, "photograph") as (image, name), _explained(name, "photograph"):
         image.load()
         # After load(), which turns a TIFF by itself and then forgets its orientation.
-        return orient(_to_rgb(image, name), _orientation(image.getexif()))
+        turn = _TURNS.get(_orientation(image.getexif()))
+        image = _to_rgb(image, name)
+        image.info.clear()  # what is saved of it is its pixels
+        return image if turn is None else image.transpose(turn)
 
 
 def photo_size(path: str | os.PathLike[str], *, max_pixels: int = MAX_PIXELS) -> tuple[int, int]:
@@ -122,12 +142,14 @@ def orient(array: NDArray[Any], orientation: int) -> NDArray[Any]:
     return np.ascontiguousarray(array)
 
 
-def resize_photo(photo: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
-    """(H, W, 3) uint8 to (h, w, 3): bilinear, antialiased when it shrinks. size: (h, w)."""
-    if photo.shape[:2] == tuple(size):
-        return photo
+def resize_photo(photo: NDArray[np.uint8] | Image.Image, size: tuple[int, int]) -> NDArray[np.uint8]:
+    """(H, W, 3) uint8, or an RGB image, to (h, w, 3): bilinear, antialiased when it shrinks. size: (h, w)."""
+    if not isinstance(photo, Image.Image):
+        if photo.shape[:2] == tuple(size):
+            return photo
+        photo = Image.fromarray(photo)
     height, width = size
-    return np.asarray(Image.fromarray(photo).resize((width, height), Image.Resampling.BILINEAR)).copy()
+    return np.array(photo.resize((width, height), Image.Resampling.BILINEAR))
 
 
 def resize_mask(mask: NDArray[Any], size: tuple[int, int]) -> NDArray[Any]:
@@ -148,7 +170,7 @@ def write_mask(path: str | os.PathLike[str], mask: NDArray[Any]) -> None:
     image = Image.fromarray(mask.astype(np.uint8)).convert("L")
     image.putpalette(PALETTE.tobytes())
     with files.atomic(Path(path)) as temporary:
-        image.save(temporary, format="PNG")
+        image.save(temporary, format="PNG", compress_level=COMPRESSION)
 
 
 @contextmanager
@@ -263,17 +285,17 @@ def _late_exif(path: str) -> dict[str, bytes]:
     return {}
 
 
-def _to_rgb(image: Image.Image, name: str) -> NDArray[np.uint8]:
-    """(H, W, 3) uint8 of an image in any of Pillow's modes, as stored."""
+def _to_rgb(image: Image.Image, name: str) -> Image.Image:
+    """An image in any of Pillow's modes in RGB, as stored."""
     if image.mode.startswith("I") or image.mode == "F":
-        return np.repeat(_deep_to_uint8(np.asarray(image), name)[:, :, None], 3, axis=2)
-    if image.mode == "LAB":
+        image = Image.fromarray(_deep_to_uint8(np.asarray(image), name))
+    elif image.mode == "LAB":
         lab, srgb = ImageCms.createProfile("LAB"), ImageCms.createProfile("sRGB")
         image = ImageCms.profileToProfile(image, lab, srgb, outputMode="RGB") or image
     elif image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-    return np.asarray(image.convert("RGB")).copy()
+    return image.convert("RGB")
 
 
 def _deep_to_uint8(values: NDArray[Any], name: str) -> NDArray[np.uint8]:

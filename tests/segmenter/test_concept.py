@@ -13,6 +13,7 @@ from dgpnet import weights
 from dgpnet.errors import Error
 from dgpnet.segmenter import Calibration, Concept, Segmentation, Segmenter, concept, load
 from dgpnet.segmenter.calibration import Curve
+from dgpnet.segmenter.support import as_input, prepare
 from tests.tiny import CONFIG, SIZE, scene, scenes, tiny_checkpoint, tiny_network, tiny_segmenter
 
 CLOSE = {"atol": 1e-4, "rtol": 1e-4}
@@ -114,6 +115,19 @@ def test_padded_photographs_keep_their_shape():
     found = learned.segment(QUERY)
     assert found.mask.shape == QUERY.shape[:2]
     same(found, next(learned.segment_all([QUERY])))
+
+
+def test_maps_come_in_order_whatever_their_sizes_and_however_the_batch_is_filled(monkeypatch):
+    photos, masks = scenes(2)
+    learned = tiny_segmenter(CONFIG.but(resize="pad")).learn(photos, masks)
+    sizes = [(48, 64), (20, 64), (48, 60), (64, 30), (22, 50)]
+    prepared = [prepare(scene(i, size)[0], learned.segmenter.network.config) for i, size in enumerate(sizes)]
+    alone = [learned.maps([one])[0] for one in prepared]
+    monkeypatch.setattr(Segmenter, "as_input", lambda self, photos, *, count: as_input(photos, self.device, count=4))
+    for one, together, size in zip(alone, learned.maps(prepared, batch=4), sizes, strict=True):
+        assert together.log_odds.shape[1:] == together.novelty.shape == size
+        torch.testing.assert_close(one.log_odds, together.log_odds, atol=1e-3, rtol=1e-3)
+        torch.testing.assert_close(one.novelty, together.novelty, atol=1e-3, rtol=1e-3)
 
 
 def test_padded_photographs_of_different_sizes_do_not_see_each_other():

@@ -13,10 +13,12 @@ from dgpnet import images
 from dgpnet.annotations import read_support
 from dgpnet.errors import Error
 from dgpnet.images import read_mask
-from dgpnet.segmenter import Concept, folder, streams
+from dgpnet.network import fast
+from dgpnet.network.fast import Predictor
+from dgpnet.segmenter import Concept, Segmenter, folder, streams
 from dgpnet.segmenter.folder import Job, Options, instance_numbers, support_fingerprint
 from dgpnet.segmenter.photographs import find_photographs
-from tests.tiny import scenes, tiny_segmenter, write_photos, write_support
+from tests.tiny import scenes, tiny_network, tiny_segmenter, write_photos, write_support
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +44,9 @@ def test_every_photograph_gets_its_mask_in_the_folders_of_the_input(tmp_path, co
         found = concept.segment(photo.path)
         np.testing.assert_array_equal(read_mask(tmp_path / "out" / "masks" / f"{photo.key}.png"), found.mask)
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    rows = {row["photo"]: row for row in summary["photographs"]}
+    assert rows[photo.name]["score"] == pytest.approx(found.score, abs=1e-3)
+    assert list(rows[photo.name]["areas"].values()) == [int((found.mask == c).sum()) for c in (1, 2)]
     scores = [row["score"] for row in summary["photographs"]]
     assert scores == sorted(scores)
     assert len(scores) == 10
@@ -85,13 +90,27 @@ def test_a_second_run_skips_what_is_done_and_does_what_is_new(tmp_path, concept,
     Image.fromarray(scenes(1)[0][0]).save(root / "new.png")
     (tmp_path / "out" / "masks" / "0001.png").unlink()
     read: list[str] = []
-    monkeypatch.setattr(folder, "read_photo", lambda path, **o: read.append(path.name) or images.read_photo(path, **o))
+    monkeypatch.setattr(folder, "open_photo", lambda path, **o: read.append(path.name) or images.open_photo(path, **o))
     outcome = job(tmp_path / "out").run(concept, find_photographs([root]))
     assert sorted(read) == ["0001.jpg", "new.png"]
     assert (outcome.done, outcome.before) == (7, 5)
     after = {name: (tmp_path / "out" / "masks" / name).stat().st_mtime_ns for name in before}
     assert {name for name in before if before[name] != after[name]} == {"0001.png"}
     assert len(json.loads((tmp_path / "out" / "summary.json").read_text())["photographs"]) == 7
+
+
+def test_a_resumed_job_computes_in_the_precision_it_began_with(tmp_path, monkeypatch):
+    photos, masks = scenes(1)
+    used: list[torch.dtype] = []
+    answer = Predictor.answer
+    monkeypatch.setattr(Predictor, "answer", lambda self, *given: used.append(self.dtype) or answer(self, *given))
+    root = write_photos(tmp_path / "photos", 1)
+    for pays in (True, False):  # bfloat16 was quicker when the job began, and is not now
+        monkeypatch.setattr(fast, "half_pays", lambda device, pays=pays: pays)
+        Image.fromarray(photos[0]).save(root / f"{pays}.png")
+        concept = Segmenter(tiny_network()).learn(photos, masks)
+        job(tmp_path / "out").run(concept, find_photographs([root]))
+    assert used == [torch.bfloat16, torch.bfloat16]
 
 
 def test_other_support_or_options_are_refused_before_any_work(tmp_path, concept):
@@ -164,8 +183,8 @@ def test_a_batch_too_large_for_the_device_is_cut(tmp_path, concept, monkeypatch)
     photos = find_photographs([write_photos(tmp_path / "photos", 5)])
     whole = Concept.maps
 
-    def small_device(self: Concept, group: list) -> list:
-        if len(group) > 1 or group[0].size == (40, 57):
+    def small_device(self: Concept, group: list, *, batch: int) -> list:
+        if batch > 1 or group[0].size == (40, 57):
             raise torch.OutOfMemoryError
         return whole(self, group)
 

@@ -122,6 +122,19 @@ def test_looking_writes_nothing(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_the_precision_that_a_job_began_with_stays(tmp_path):
+    with Ledger(tmp_path / "out", ABOUT):  # as it was before precision was recorded
+        pass
+    again = Ledger(tmp_path / "out", ABOUT)
+    assert again.precision is None
+    again.precision = "bfloat16"
+    with again:
+        pass
+    assert Ledger(tmp_path / "out", ABOUT).precision == "bfloat16"
+    with pytest.raises(Error, match="another model"):
+        Ledger(tmp_path / "out", {**ABOUT, "model": "n"})
+
+
 def test_the_record_is_plain_json(tmp_path, photo):
     with Ledger(tmp_path / "out", ABOUT) as ledger:
         ledger.add(entry(photo))

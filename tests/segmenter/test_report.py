@@ -7,7 +7,7 @@ from PIL import Image
 
 from dgpnet.segmenter.ledger import Entry
 from dgpnet.segmenter.page import PAGE
-from dgpnet.segmenter.report import for_review, thumbnail_size, write_report, write_summary, write_thumbnails
+from dgpnet.segmenter.report import for_review, thumbnail, write_report, write_summary, write_thumbnails
 
 
 def entry(name: str, score: float) -> Entry:
@@ -43,9 +43,9 @@ def test_thumbnails_are_files_of_one_size_that_lie_over_each_other(tmp_path):
     photo = np.full((30, 40, 3), 200, np.uint8)
     mask = np.zeros((30, 40), np.uint8)
     mask[:10] = 1
-    uncertainty = np.zeros((30, 40), np.float32)
-    uncertainty[:, :5] = 0.5
-    write_thumbnails(tmp_path, "trip/b", photo, mask, uncertainty)
+    uncertainty = np.zeros((60, 40), np.uint8)
+    uncertainty[:, :5] = 128
+    write_thumbnails(tmp_path, "trip/b", Image.fromarray(photo), mask, uncertainty)
     layers = {kind: Image.open(tmp_path / kind / name) for kind, name in
               [("photo", "trip/b.jpg"), ("mask", "trip/b.png"), ("uncertainty", "trip/b.png")]}  # fmt: skip
     assert {layer.size for layer in layers.values()} == {(40, 30)}
@@ -57,9 +57,8 @@ def test_thumbnails_are_files_of_one_size_that_lie_over_each_other(tmp_path):
 
 
 def test_thumbnails_are_small_and_never_larger_than_the_photograph():
-    assert thumbnail_size((3000, 4000)) == (480, 640)
-    assert thumbnail_size((20, 30)) == (20, 30)
-    assert thumbnail_size((1, 40_000)) == (1, 640)
+    for size, small in (((4000, 3000), (640, 480)), ((30, 20), (30, 20)), ((40_000, 1), (640, 1))):
+        assert thumbnail(Image.new("RGB", size)).size == small
 
 
 def test_the_summary_lists_everything_in_order(tmp_path):

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dgpnet.segmenter import segmentation
-from dgpnet.segmenter.calibration import Calibration
-from dgpnet.segmenter.segmentation import EVERYTHING, Maps, render, resample
+from dgpnet.segmenter.calibration import Calibration, Curve
+from dgpnet.segmenter.segmentation import EVERYTHING, Maps, enlarge, judge, render, resample
 
 
 def maps(classes: int = 2, size: tuple[int, int] = (8, 12)) -> Maps:
@@ -41,34 +41,42 @@ def test_bands_give_what_one_piece_gives(monkeypatch):
     bands = render(given_maps, (40, 50), Calibration())
     for name in EVERYTHING:
         torch.testing.assert_close(getattr(bands, name), getattr(whole, name))
-    assert bands.areas == whole.areas
     assert bands.score == pytest.approx(whole.score)
-    assert bands.mean_uncertainty == pytest.approx(whole.mean_uncertainty)
-    assert bands.mean_novelty == pytest.approx(whole.mean_novelty)
 
 
-def test_numbers_describe_the_maps():
+def test_numbers_describe_the_maps_at_their_own_size():
     given_maps = maps()
-    found = render(given_maps, (20, 30), Calibration())
-    assert found.areas == tuple(int((found.mask == c).sum()) for c in (1, 2))
-    assert found.mean_uncertainty == pytest.approx(found.uncertainty.mean().item(), rel=1e-5)
-    assert found.mean_novelty == pytest.approx(given_maps.novelty.mean().item(), rel=1e-5)
+    (judged,) = judge([given_maps], Calibration())
+    same = render(given_maps, given_maps.novelty.shape, Calibration())
+    assert judged.score == same.score
+    assert judged.mean_uncertainty == pytest.approx(same.uncertainty.mean().item(), rel=1e-5)
+    assert judged.mean_novelty == pytest.approx(given_maps.novelty.mean().item(), rel=1e-5)
+    np.testing.assert_allclose(judged.uncertainty / 255, same.uncertainty, atol=0.5 / 255 + 1e-6)
+
+
+@pytest.mark.parametrize("threshold", [None, 0.7])
+def test_photographs_are_judged_together_as_alone(monkeypatch, threshold):
+    curve = Curve((0.0, 0.2, 1.0), (0.1, 0.5, 0.6))
+    calibration = Calibration(1.5, Curve(), curve, curve)
+    several = [maps(), maps(), maps(size=(9, 7)), maps()]
+    alone = [judge([one], calibration, threshold=threshold)[0] for one in several]
+    monkeypatch.setattr(segmentation, "BAND", 200)
+    for one, together in zip(alone, judge(several, calibration, threshold=threshold), strict=True):
+        np.testing.assert_array_equal(one.uncertainty, together.uncertainty)
+        for name in ("score", "mean_uncertainty", "mean_novelty"):
+            assert getattr(one, name) == pytest.approx(getattr(together, name), rel=1e-5)
 
 
 def test_only_what_is_kept_is_returned():
     given_maps = maps()
-    all_of_it, some = (
-        render(given_maps, (9, 9), Calibration()),
-        render(given_maps, (9, 9), Calibration(), keep=["mask"]),
-    )
-    assert torch.equal(some.mask, all_of_it.mask)
-    assert some.probability.numel() == some.uncertainty.numel() == some.novelty.numel() == 0
-    assert some.score == all_of_it.score
+    some = enlarge(given_maps, (9, 9), Calibration(), keep=["mask"])
+    assert some.keys() == {"mask"}
+    assert torch.equal(some["mask"], render(given_maps, (9, 9), Calibration()).mask)
 
 
 def test_a_threshold_of_one_half_is_the_default_for_one_class_and_others_grow_or_shrink_the_mask():
     given_maps = maps(classes=1)
-    areas = {t: render(given_maps, (40, 40), Calibration(), threshold=t).areas[0] for t in (None, 0.1, 0.5, 0.9)}
+    areas = {t: render(given_maps, (40, 40), Calibration(), threshold=t).mask.sum() for t in (None, 0.1, 0.5, 0.9)}
     assert areas[None] == areas[0.5]
     assert areas[0.1] > areas[0.5] > areas[0.9]
 

@@ -24,6 +24,13 @@ def test_input_is_normalised_and_zero_outside_the_photograph():
     assert (batch[..., :10, :40] != 0).all() and (batch[..., 10:, :] == 0).all() and (batch[..., 40:] == 0).all()
 
 
+def test_a_batch_can_be_filled_up_without_changing_what_is_in_it():
+    photos = [prepare(photo, CONFIG).photo for photo in scenes(2)[0]]
+    alone, filled = (as_input(photos, torch.device("cpu"), count=count) for count in (1, 5))
+    assert (len(alone), len(filled)) == (2, 5)
+    assert torch.equal(alone, filled[:2])
+
+
 def test_a_mask_too_small_for_the_network_is_not_lost():
     mask = np.zeros((640, 640), bool)
     mask[101, 333] = True

@@ -31,9 +31,9 @@ class Watched(Concept):
 
     spans: list[tuple[Any, Any]] = field(default_factory=list)
 
-    def maps(self, photos: Sequence[Prepared]) -> list[Maps]:
+    def maps(self, photos: Sequence[Prepared], *, batch: int = 1) -> list[Maps]:
         begin = self._now()
-        found = super().maps(photos)
+        found = super().maps(photos, batch=batch)
         self.spans.append((begin, self._now()))
         return found
 

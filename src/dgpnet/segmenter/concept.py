@@ -104,7 +104,7 @@ class Concept:
         def found() -> Iterator[Segmentation]:
             with closing(ahead(photos, lambda one: self._read(one, tile, max_pixels), cost=pixels_of)) as stream:
                 for group in batches((future.result() for _, future in stream), size):
-                    yield from self._segmentation(group, threshold)
+                    yield from self._segmentation(group, threshold, size)
 
         return found()
 
@@ -114,28 +114,35 @@ class Concept:
         return photo if tile else prepare(photo, self.segmenter.network.config)
 
     def _segmentation(
-        self, group: Sequence[Prepared | NDArray[np.uint8]], threshold: float | None
+        self, group: Sequence[Prepared | NDArray[np.uint8]], threshold: float | None, batch: int = 1
     ) -> list[Segmentation]:
         whole = [one for one in group if isinstance(one, np.ndarray)]
         small = [one for one in group if isinstance(one, Prepared)]
         sizes = [(one.shape[0], one.shape[1]) for one in whole] + [one.size for one in small]
-        maps = [self.maps_of_tiles(one) for one in whole] + (self.maps(small) if small else [])
+        maps = [self.maps_of_tiles(one) for one in whole] + self.maps(small, batch=batch)
         calibration = self.segmenter.calibration
         return [
             render(one, size, calibration, threshold=threshold).segmentation()
             for one, size in zip(maps, sizes, strict=True)
         ]
 
-    def maps(self, photos: Sequence[Prepared]) -> list[Maps]:
-        """What the network says of photographs, those of one size in one batch, at the network's resolution."""
-        found: list[Maps] = []
-        for _, alike in groupby((one.photo for one in photos), padded):
-            group = list(alike)
-            logits, novelty = self.segmenter.predictor.answer(self.memory, self.segmenter.as_input(group))
+    def maps(self, photos: Sequence[Prepared], *, batch: int = 1) -> list[Maps]:
+        """What the network says of photographs, those of one size in one batch, at the network's resolution.
+
+        batch: how many there usually are. Fewer are filled up to that on CUDA, where each number is captured anew.
+        """
+        count = batch if self.segmenter.device.type == "cuda" else 1
+        found: dict[int, Maps] = {}
+        sizes = [padded(one.photo) for one in photos]
+        for _, alike in groupby(sorted(range(len(photos)), key=sizes.__getitem__), sizes.__getitem__):
+            places = list(alike)
+            given = self.segmenter.as_input([photos[i].photo for i in places], count=count)
+            logits, novelty = self.segmenter.predictor.answer(self.memory, given)
             log_odds = logits[:, :, 1] - logits[:, :, 0]
-            inside = [photo.shape[1:] for photo in group]
-            found += [Maps(o[:, :h, :w], n[:h, :w]) for o, n, (h, w) in zip(log_odds, novelty, inside, strict=True)]
-        return found
+            for i, odds, new in zip(places, log_odds, novelty, strict=False):
+                height, width = photos[i].photo.shape[1:]
+                found[i] = Maps(odds[:, :height, :width], new[:height, :width])
+        return [found[i] for i in range(len(photos))]
 
     def maps_of_tiles(self, photo: NDArray[np.uint8]) -> Maps:
         """What the network says of a photograph (H, W, 3), seen in overlapping tiles, at the photograph's size."""
@@ -146,9 +153,10 @@ class Concept:
             return self.maps([prepare(photo, config)])[0]
         sums = torch.zeros(len(self.classes) + 1, *size, device=device)
         total = torch.zeros(size, device=device)
-        for corners in batches(tile_corners(size, side), self.segmenter.batch(len(self.classes))):
+        at_once = self.segmenter.batch(len(self.classes))
+        for corners in batches(tile_corners(size, side), at_once):
             tiles = [np.ascontiguousarray(photo[y : y + side, x : x + side]) for y, x in corners]
-            found = self.maps([prepare(tile, config) for tile in tiles])
+            found = self.maps([prepare(tile, config) for tile in tiles], batch=at_once)
             for (y, x), tile, maps in zip(corners, tiles, found, strict=True):
                 height, width = tile.shape[:2]
                 both = torch.cat([maps.log_odds, maps.novelty[None]])

@@ -1,6 +1,8 @@
 """The folder job: masks for any number of photographs, in constant memory, resumable.
 
 threads decode  →  the network segments batches  →  threads write
+
+What the device does is asked for a batch at a time, in few calls: between them, threads want Python's lock.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,13 +26,13 @@ from PIL import Image
 from dgpnet.annotations import FORMATS, Item, SupportSet, export, outlines
 from dgpnet.errors import Error
 from dgpnet.files import atomic
-from dgpnet.images import MAX_PIXELS, read_mask, read_photo, resize_photo, write_mask
+from dgpnet.images import COMPRESSION, MAX_PIXELS, open_photo, read_mask, write_mask
 from dgpnet.pictures import overlay, save
 from dgpnet.segmenter.concept import Concept, check_threshold
 from dgpnet.segmenter.ledger import Entry, Ledger, stamp
 from dgpnet.segmenter.photographs import Photograph
-from dgpnet.segmenter.report import for_review, thumbnail_size, write_report, write_summary, write_thumbnails
-from dgpnet.segmenter.segmentation import Maps, Rendered, render
+from dgpnet.segmenter.report import for_review, thumbnail, write_report, write_summary, write_thumbnails
+from dgpnet.segmenter.segmentation import Judged, Maps, enlarge, judge
 from dgpnet.segmenter.streams import Background, ahead, batches
 from dgpnet.segmenter.support import Prepared, pixels_of, prepare
 
@@ -87,7 +89,7 @@ class Decoded:
 
     photo: Photograph
     prepared: Prepared
-    thumbnail: NDArray[np.uint8]
+    thumbnail: Image.Image
     whole: NDArray[np.uint8] | None
     stamp: tuple[int, int]
     seconds: float
@@ -95,13 +97,12 @@ class Decoded:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What is written of a photograph: mask and uncertainty at its own size, and as thumbnails."""
+    """What is written of a photograph: mask and, where asked for, uncertainty (H, W); how sure the network is."""
 
     mask: NDArray[np.uint8]
     uncertainty: NDArray[np.uint8] | None
-    small_mask: NDArray[np.uint8]
-    small_uncertainty: NDArray[np.float32]
-    found: Rendered
+    judged: Judged
+    classes: int
     seconds: float
 
 
@@ -121,6 +122,8 @@ class Job:
         before = len(photographs) - len(todo)
         failures: dict[str, str] = {}
         stopped: str | None = None
+        if todo:
+            concept = self._in_the_same_precision(concept)
         try:
             with self.ledger:
                 self._segment_all(concept, todo, failures, lambda n: advance and advance(before + n, len(photographs)))
@@ -128,6 +131,13 @@ class Job:
         except Unwritable as error:
             stopped = f"{error} What is done stays; run the same command again to go on."
         return Outcome(len(self.ledger.entries), before, failures, stopped)
+
+    def _in_the_same_precision(self, concept: Concept) -> Concept:
+        """The concept in the precision that the job began with, though another may be quicker here and now."""
+        if self.ledger.precision is None:
+            self.ledger.precision = str(concept.segmenter.predictor.dtype).removeprefix("torch.")
+            return concept
+        return replace(concept, segmenter=concept.segmenter.using(getattr(torch, self.ledger.precision)))
 
     def _is_done(self, photo: Photograph) -> bool:
         return self.ledger.is_done(photo) and self._path("masks", photo.key, ".png").exists()
@@ -160,14 +170,8 @@ class Job:
                         readable.append(future.result())
                     except (Error, OSError, MemoryError) as error:
                         failures[photo.name] = _sentence(photo, error)
-                start = time.perf_counter()
-                for decoded, maps in self._maps(concept, readable, failures):
-                    seconds = (time.perf_counter() - start) / len(readable)
-                    finish = partial(self._render, concept, decoded, maps, seconds)
-                    if maps.log_odds.is_cuda:  # no thread may use the device while another captures a graph on it
-                        finish = partial(_given, finish())
-                    pixels = decoded.prepared.size[0] * decoded.prepared.size[1]
-                    writers.put(partial(self._write, decoded, finish), pixels)
+                for decoded, result in self._results(concept, readable, size, failures):
+                    writers.put(partial(self._write, decoded, result), result.mask.size)
                 seen += len(group)
                 advance(seen)
 
@@ -176,62 +180,65 @@ class Job:
     def _decode(self, concept: Concept, photo: Photograph) -> Decoded:
         start = time.perf_counter()
         mark = stamp(photo.path)
-        whole = read_photo(photo.path, max_pixels=self.options.max_pixels)
-        prepared = prepare(whole, concept.segmenter.network.config)
-        thumbnail = resize_photo(whole, thumbnail_size(prepared.size))
-        needed = self.options.tile or self.options.overlay
-        return Decoded(photo, prepared, thumbnail, whole if needed else None, mark, time.perf_counter() - start)
+        image = open_photo(photo.path, max_pixels=self.options.max_pixels)
+        whole = np.asarray(image) if self.options.tile or self.options.overlay else None
+        prepared = prepare(image, concept.segmenter.network.config)
+        return Decoded(photo, prepared, thumbnail(image), whole, mark, time.perf_counter() - start)
 
-    def _maps(self, concept: Concept, group: list[Decoded], failures: dict[str, str]) -> Iterator[tuple[Decoded, Maps]]:
-        """What the network says of each; a batch too large for the device is cut in half."""
+    def _results(
+        self, concept: Concept, group: list[Decoded], batch: int, failures: dict[str, str]
+    ) -> Iterator[tuple[Decoded, Result]]:
+        """What the network finds in each; a batch too large for the device is cut in half."""
         if not group:
             return
+        start = time.perf_counter()
         try:
-            if self.options.tile:
-                yield from ((one, concept.maps_of_tiles(one.whole)) for one in group if one.whole is not None)
-            else:
-                yield from zip(group, concept.maps([one.prepared for one in group]), strict=True)
+            maps = self._maps(concept, group, batch)
+            judged = judge(maps, concept.segmenter.calibration, threshold=self.options.threshold)
         except torch.OutOfMemoryError as error:
-            if len(group) == 1:
+            if len(group) == 1 and batch == 1:
                 failures[group[0].photo.name] = _sentence(group[0].photo, error)
                 return
-            half = len(group) // 2
-            yield from self._maps(concept, group[:half], failures)
-            yield from self._maps(concept, group[half:], failures)
+            half = (batch + 1) // 2
+            for part in batches(group, half):
+                yield from self._results(concept, part, half, failures)
+            return
+        seconds = (time.perf_counter() - start) / len(group)
+        for decoded, of_one, sure in zip(group, maps, judged, strict=True):
+            yield decoded, self._result(concept, decoded, of_one, sure, seconds)
 
-    def _render(self, concept: Concept, decoded: Decoded, maps: Maps, seconds: float) -> Result:
+    def _maps(self, concept: Concept, group: list[Decoded], batch: int) -> list[Maps]:
+        if self.options.tile:
+            return [concept.maps_of_tiles(one.whole) for one in group if one.whole is not None]
+        return concept.maps([one.prepared for one in group], batch=batch)
+
+    def _result(self, concept: Concept, decoded: Decoded, maps: Maps, judged: Judged, seconds: float) -> Result:
+        """At the photograph's own size only what is written in it."""
         start = time.perf_counter()
-        calibration, threshold = concept.segmenter.calibration, self.options.threshold
-        keep = ["mask", "uncertainty"] if self.options.uncertainty else ["mask"]
-        found = render(maps, decoded.prepared.size, calibration, threshold=threshold, keep=keep)
-        small = render(
-            maps, decoded.thumbnail.shape[:2], calibration, threshold=threshold, keep=["mask", "uncertainty"]
+        found = enlarge(
+            maps,
+            decoded.prepared.size,
+            concept.segmenter.calibration,
+            threshold=self.options.threshold,
+            keep=["mask", "uncertainty"] if self.options.uncertainty else ["mask"],
         )
-        fine = (found.uncertainty * 255).round().byte().cpu().numpy() if self.options.uncertainty else None
-        return Result(
-            found.mask.cpu().numpy(),
-            fine,
-            small.mask.cpu().numpy(),
-            small.uncertainty.cpu().numpy(),
-            found,
-            seconds + time.perf_counter() - start,
-        )
+        uncertainty = (found["uncertainty"] * 255).round().byte().cpu().numpy() if self.options.uncertainty else None
+        mask = found["mask"].cpu().numpy()
+        return Result(mask, uncertainty, judged, len(concept.classes), seconds + time.perf_counter() - start)
 
-    def _write(self, decoded: Decoded, finish: Callable[[], Result]) -> None:
+    def _write(self, decoded: Decoded, result: Result) -> None:
         """All files of one photograph, and then its entry in the ledger."""
-        result = finish()
         start = time.perf_counter()
-        key, found = decoded.photo.key, result.found
+        key, judged = decoded.photo.key, result.judged
         try:
             write_mask(self._path("masks", key, ".png"), result.mask)
             if self.options.instances:
-                _write_deep(self._path("instances", key, ".png"), instance_numbers(result.mask))
-            if self.options.overlay and decoded.whole is not None:
+                _write_grey(self._path("instances", key, ".png"), instance_numbers(result.mask))
+            if decoded.whole is not None and self.options.overlay:
                 save(overlay(decoded.whole, result.mask), self._path("overlays", key, ".jpg"))
             if result.uncertainty is not None:
-                with atomic(self._path("uncertainty", key, ".png")) as temporary:
-                    Image.fromarray(result.uncertainty).save(temporary)
-            write_thumbnails(self.out / "report", key, decoded.thumbnail, result.small_mask, result.small_uncertainty)
+                _write_grey(self._path("uncertainty", key, ".png"), result.uncertainty)
+            write_thumbnails(self.out / "report", key, decoded.thumbnail, result.mask, judged.uncertainty)
             height, width = decoded.prepared.size
             self.ledger.add(
                 Entry(
@@ -241,10 +248,10 @@ class Job:
                     stamp=decoded.stamp,
                     width=width,
                     height=height,
-                    score=found.score,
-                    uncertainty=found.mean_uncertainty,
-                    novelty=found.mean_novelty,
-                    areas=found.areas,
+                    score=judged.score,
+                    uncertainty=judged.mean_uncertainty,
+                    novelty=judged.mean_novelty,
+                    areas=tuple(Image.fromarray(result.mask).histogram()[1 : result.classes + 1]),
                     seconds=decoded.seconds + result.seconds + time.perf_counter() - start,
                 )
             )
@@ -276,10 +283,6 @@ class Job:
         export(format, folder, classes, items, instances=self.options.instances)
 
 
-def _given(result: Result) -> Result:
-    return result
-
-
 def support_fingerprint(support: SupportSet) -> str:
     """SHA-256 of everything that is learned from: class names, photographs and masks."""
     digest = hashlib.sha256(json.dumps(support.classes).encode())
@@ -303,9 +306,9 @@ def instance_numbers(mask: NDArray[np.uint8]) -> NDArray[np.uint16]:
     return numbers
 
 
-def _write_deep(path: Path, values: NDArray[np.uint16]) -> None:
+def _write_grey(path: Path, values: NDArray[np.uint8] | NDArray[np.uint16]) -> None:
     with atomic(path) as temporary:
-        Image.fromarray(values).save(temporary)
+        Image.fromarray(values).save(temporary, compress_level=COMPRESSION)
 
 
 def _sentence(photo: Photograph, error: BaseException) -> str:

@@ -55,8 +55,8 @@ def stamp(path: Path) -> tuple[int, int]:
 class Ledger:
     """The record of one output folder: what it is made with (`about`) and which photographs are done.
 
-    `.dgpnet/job.json` is written once, whole or not at all; `.dgpnet/done.jsonl` gets one line for each photograph
-    after its last file is in place. A line that a kill cut off is dropped, and its photograph done again.
+    `.dgpnet/job.json` is written at the start, whole or not at all; `.dgpnet/done.jsonl` gets one line for each
+    photograph after its last file is in place. A line that a kill cut off is dropped, and its photograph done again.
     """
 
     def __init__(self, out: Path, about: Mapping[str, Any]) -> None:
@@ -64,10 +64,13 @@ class Ledger:
         self.out = out
         self.folder = out / FOLDER
         self.about = about
+        #: What the network computes in ("float32"), the same in every run of the job; None until one has chosen.
+        self.precision: str | None = None
         if self._job.exists():
-            _refuse_to_mix(out, self._job, about)
+            self.precision = _refuse_to_mix(out, self._job, about)
         else:
             _refuse_strangers(out)
+        self._recorded = self.precision
         self.entries = self._read()
         self._lock = threading.Lock()
         self._file: IO[str] | None = None
@@ -107,9 +110,10 @@ class Ledger:
         done = self.folder / "done.jsonl"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            if not self._job.exists():
+            if not self._job.exists() or self._recorded != self.precision:
+                chosen = {"precision": self.precision} if self.precision else {}
                 with atomic(self._job) as temporary:
-                    temporary.write_text(json.dumps(self.about, indent=1))
+                    temporary.write_text(json.dumps({**self.about, **chosen}, indent=1))
             _remove_leftovers(self.out)
             if done.exists() and not done.read_bytes().endswith(b"\n"):
                 with atomic(done) as temporary:
@@ -140,14 +144,16 @@ def _line(entry: Entry) -> str:
     return json.dumps(asdict(entry)) + "\n"
 
 
-def _refuse_to_mix(out: Path, job: Path, about: Mapping[str, Any]) -> None:
+def _refuse_to_mix(out: Path, job: Path, about: Mapping[str, Any]) -> str | None:
+    """The precision of the job in the folder, None where it has none; an Error where it is another job."""
     try:
-        before = json.loads(job.read_text())
+        before: dict[str, Any] = json.loads(job.read_text())
     except ValueError as error:
         raise Error(f"{job} is damaged; remove {out} and start again, or choose another --out.") from error
+    precision: str | None = before.pop("precision", None)
     now = json.loads(json.dumps(about))
     if before == now:
-        return
+        return precision
     differs = [name for name in ("support", "model") if before.get(name) != now[name]]
     options = now["options"]
     for name in sorted({*options, *before.get("options", {})}):

@@ -65,6 +65,10 @@ class Segmenter:
         """The network made quick for segmenting; learning, which happens once, uses the network as it is."""
         return Predictor(self.network, dtype=self.dtype)
 
+    def using(self, dtype: torch.dtype) -> Segmenter:
+        """The same segmenter with convolutions of that type; itself where it was made so."""
+        return self if self.dtype == dtype else Segmenter(self.network, calibration=self.calibration, dtype=dtype)
+
     @property
     def device(self) -> torch.device:
         return next(self.network.parameters()).device
@@ -163,9 +167,9 @@ class Segmenter:
         """Decode a photograph and bring it to the network's size."""
         return prepare(read_photo(source, max_pixels=max_pixels), self.network.config)
 
-    def as_input(self, photos: Sequence[Tensor]) -> Tensor:
-        """(3, h, w) uint8 each -> (N, 3, H, W) normalised and padded, on the network's device."""
-        return as_input(photos, self.device)
+    def as_input(self, photos: Sequence[Tensor], *, count: int = 1) -> Tensor:
+        """(3, h, w) uint8 each -> (N, 3, H, W) normalised and padded, N ≥ count, on the network's device."""
+        return as_input(photos, self.device, count=count)
 
     def points(self, examples: Examples) -> dict[str, tuple[Tensor, Tensor]]:
         """Features and outputs of the support at each level, encoded a few photographs at a time; all of one size."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from dgpnet.files import atomic
-from dgpnet.images import PALETTE
+from dgpnet.images import COMPRESSION, PALETTE
 from dgpnet.pictures import heat_map
 from dgpnet.segmenter.ledger import Entry
 from dgpnet.segmenter.page import PAGE
@@ -22,33 +22,40 @@ from dgpnet.segmenter.page import PAGE
 THUMBNAIL = 640
 #: Uncertainty that is drawn brightest: two labels that are equally likely.
 BRIGHTEST = 0.5
+#: How bright each of 256 levels of uncertainty is.
+RAMP = np.linspace(0, 1 / BRIGHTEST, 256).clip(max=1)
+#: Colours and opacities of mask and uncertainty, of 256 values each.
+MASK = PALETTE.tobytes(), bytes([0] + [255] * 255)
+HEAT = heat_map(RAMP[None]).tobytes(), (255 * RAMP**0.5).astype(np.uint8).tobytes()
 
 
-def thumbnail_size(size: tuple[int, int]) -> tuple[int, int]:
-    """(H, W) of a photograph -> of its picture in the report."""
-    scale = min(1.0, THUMBNAIL / max(size))
-    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
+def thumbnail(photo: Image.Image) -> Image.Image:
+    """A photograph as the report shows it; itself where it is small."""
+    if max(photo.size) <= THUMBNAIL:
+        return photo
+    width, height = (max(1, round(side * THUMBNAIL / max(photo.size))) for side in photo.size)
+    return photo.resize((width, height), Image.Resampling.BILINEAR)
 
 
 def write_thumbnails(
     report: Path,
     key: str,
-    photo: NDArray[np.uint8],
+    photo: Image.Image,
     mask: NDArray[np.uint8],
-    uncertainty: NDArray[np.float32],
+    uncertainty: NDArray[np.uint8],
 ) -> None:
-    """The three pictures of one photograph, all of one size: photo (h, w, 3), mask (h, w), uncertainty (h, w).
+    """The three pictures of one photograph, all of the size of `photo`; mask (H, W) and uncertainty (h, w) of any.
 
     Mask and uncertainty are transparent where there is nothing to see, and are laid over the photograph by the page.
     """
-    _save(Image.fromarray(photo), _place(report / "photo", key, ".jpg"), quality=82)
-    layer = Image.fromarray(mask).convert("L")
-    layer.putpalette(PALETTE.tobytes())
-    _save(layer, _place(report / "mask", key, ".png"), transparency=bytes([0] + [255] * 255))
-    heat = Image.fromarray((uncertainty * (255 / BRIGHTEST)).clip(0, 255).astype(np.uint8)).convert("L")
-    ramp = np.linspace(0, 1, 256)
-    heat.putpalette(np.asarray(heat_map(ramp[None])).tobytes())
-    _save(heat, _place(report / "uncertainty", key, ".png"), transparency=(255 * ramp**0.5).astype(np.uint8).tobytes())
+    _save(photo, _place(report / "photo", key, ".jpg"), quality=82)
+    for kind, values, how, (colours, opacity) in (
+        ("mask", mask, Image.Resampling.NEAREST, MASK),
+        ("uncertainty", uncertainty, Image.Resampling.BILINEAR, HEAT),
+    ):
+        layer = Image.fromarray(values).resize(photo.size, how)
+        layer.putpalette(colours)
+        _save(layer, _place(report / kind, key, ".png"), transparency=opacity, compress_level=COMPRESSION)
 
 
 def _place(folder: Path, key: str, suffix: str) -> Path:

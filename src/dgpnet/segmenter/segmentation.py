@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
 from dgpnet.segmenter.calibration import Calibration, expected_iou, overlaps
 
-#: Numbers of one map that are computed at once: large photographs are rendered in bands of rows.
-BAND = 1 << 22
+#: Numbers that are held at once, enough for a batch of 16 at 384²: what needs more is computed in bands of rows.
+BAND = 20 << 20
+#: Numbers that it takes to judge a pixel, for each class and the background.
+EACH = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,17 +47,28 @@ class Maps:
 
 
 @dataclass(frozen=True, eq=False)
+class Judged:
+    """How sure the network is of a photograph, at its own resolution.
+
+    uncertainty   uint8 (h, w): 255 where the label is surely wrong
+    score, mean_uncertainty, mean_novelty   in [0, 1]
+    """
+
+    uncertainty: NDArray[np.uint8]
+    score: float
+    mean_uncertainty: float
+    mean_novelty: float
+
+
+@dataclass(frozen=True, eq=False)
 class Rendered:
-    """Maps at a photograph's size: those that were asked for (empty where not), and numbers about all of them."""
+    """Maps at a photograph's size, where they were computed, and the score."""
 
     mask: Tensor
     probability: Tensor
     uncertainty: Tensor
     novelty: Tensor
     score: float
-    areas: tuple[int, ...]
-    mean_uncertainty: float
-    mean_novelty: float
 
     def segmentation(self) -> Segmentation:
         """As arrays."""
@@ -69,47 +84,71 @@ class Rendered:
 EVERYTHING = frozenset({"mask", "probability", "uncertainty", "novelty"})
 
 
-def render(
+def render(maps: Maps, size: tuple[int, int], calibration: Calibration, *, threshold: float | None = None) -> Rendered:
+    """Labels, probabilities, uncertainty and novelty at `size` (H, W), and the score.
+
+    threshold: the probability that a class needs to be given to a pixel; by default the most probable label wins.
+    """
+    (judged,) = judge([maps], calibration, threshold=threshold)
+    return Rendered(**enlarge(maps, size, calibration, threshold=threshold), score=judged.score)
+
+
+def judge(maps: Sequence[Maps], calibration: Calibration, *, threshold: float | None = None) -> list[Judged]:
+    """Scores of photographs, neighbours of one size in one go: a few calls and copies for a whole batch.
+
+    At the network's resolution: enlarging the maps adds no knowledge, and would cost a large photograph seconds.
+    """
+    return [
+        judged
+        for _, alike in groupby(maps, lambda one: one.log_odds.shape)
+        for judged in _judge(list(alike), calibration, threshold)
+    ]
+
+
+def _judge(maps: list[Maps], calibration: Calibration, threshold: float | None) -> list[Judged]:
+    classes, height, width = maps[0].log_odds.shape
+    log_odds = _stacked([one.log_odds for one in maps], 1)
+    novelty = _stacked([one.novelty for one in maps], 0).mean((1, 2), dtype=torch.float64)
+    expected = novelty.new_zeros(len(maps), 2, classes)
+    doubt = torch.zeros_like(novelty)
+    bands: list[Tensor] = []
+    for band in log_odds.split(max(1, BAND // (len(maps) * width * EACH * (classes + 1))), 2):
+        probability = calibration.probability(band)
+        label = _labels(band, calibration, threshold).long()
+        uncertainty = calibration.uncertainty(probability, label)
+        expected += torch.vmap(overlaps, in_dims=(1, 0, 0))(probability, uncertainty, label)
+        doubt += uncertainty.sum((1, 2))
+        bands.append((uncertainty * 255).round().byte())
+    score = calibration.score(torch.vmap(expected_iou, in_dims=(0, None))(expected, height * width))
+    numbers = torch.stack([score, doubt / (height * width), novelty], 1).tolist()
+    levels = torch.cat(bands, 1).cpu().numpy()
+    return [Judged(level, *row) for level, row in zip(levels, numbers, strict=True)]
+
+
+def enlarge(
     maps: Maps,
     size: tuple[int, int],
     calibration: Calibration,
     *,
     threshold: float | None = None,
     keep: Collection[str] = EVERYTHING,
-) -> Rendered:
-    """Labels, probabilities, uncertainty and score at `size` (H, W).
-
-    threshold: the probability that a class needs to be given to a pixel; by default the most probable label wins.
-    keep: which maps to return; the others are computed band by band and let go.
-    """
+) -> dict[str, Tensor]:
+    """Those maps that are named in `keep`, at `size` (H, W), types as in `Segmentation`."""
     classes, (height, width) = len(maps.log_odds), size
-    rows = max(1, BAND // (width * (classes + 1)))
+    rows = max(1, BAND // (width * (classes if set(keep) == {"mask"} else EACH * (classes + 1))))
     bands: list[dict[str, Tensor]] = []
-    expected = maps.log_odds.new_zeros(2, classes, dtype=torch.float64)
-    sums = expected.new_zeros(classes + 1)
     for top in range(0, height, rows):
         band = slice(top, min(top + rows, height))
-        probability = calibration.probability(resample(maps.log_odds, size, band))
-        mask = _labels(probability, threshold)
-        uncertainty = calibration.uncertainty(probability, mask)
-        expected = expected + overlaps(probability, uncertainty, mask)
-        areas = [(mask == c).sum() for c in range(1, classes + 1)]
-        sums = sums + torch.stack([*areas, uncertainty.sum()]).double()
-        found = {"mask": mask.byte(), "probability": probability, "uncertainty": uncertainty}
+        log_odds = resample(maps.log_odds, size, band)
+        label = _labels(log_odds, calibration, threshold)
+        found = {"mask": label}
+        if "probability" in keep or "uncertainty" in keep:
+            found["probability"] = calibration.probability(log_odds)
+            found["uncertainty"] = calibration.uncertainty(found["probability"], label.long())
         if "novelty" in keep:
             found["novelty"] = resample(maps.novelty[None], size, band)[0]
         bands.append({name: found[name] for name in keep})
-    pixels = height * width
-    score = calibration.score(expected_iou(expected, pixels))
-    numbers = torch.cat([sums, maps.novelty.double().mean()[None], score[None]]).tolist()
-    whole = {name: torch.cat([band[name] for band in bands], -2) for name in keep}
-    return Rendered(
-        **{name: whole.get(name, torch.empty(0)) for name in EVERYTHING},
-        score=numbers[-1],
-        areas=tuple(int(area) for area in numbers[:-3]),
-        mean_uncertainty=numbers[-3] / pixels,
-        mean_novelty=numbers[-2],
-    )
+    return {name: torch.cat([band[name] for band in bands], -2) if len(bands) > 1 else bands[0][name] for name in keep}
 
 
 def resample(maps: Tensor, size: tuple[int, int], rows: slice) -> Tensor:
@@ -117,6 +156,8 @@ def resample(maps: Tensor, size: tuple[int, int], rows: slice) -> Tensor:
 
     The same as `torch.nn.functional.interpolate` on the whole, without ever holding the whole.
     """
+    if rows == slice(0, size[0]):
+        return F.interpolate(maps[None], size, mode="bilinear", align_corners=False)[0]
     top, bottom, down = _neighbours(maps.shape[1], size[0], rows, maps)
     left, right, across = _neighbours(maps.shape[2], size[1], slice(0, size[1]), maps)
     lines = maps[:, rows] if maps.shape[1] == size[0] else torch.lerp(maps[:, top], maps[:, bottom], down[:, None])
@@ -131,8 +172,14 @@ def _neighbours(old: int, new: int, part: slice, like: Tensor) -> tuple[Tensor, 
     return first, (first + 1).clamp(max=old - 1), (place - first).to(like.dtype)
 
 
-def _labels(probability: Tensor, threshold: float | None) -> Tensor:
-    """probability: (C + 1, ...) -> (...) int64."""
-    best, label = (probability[1], 0) if len(probability) == 2 else probability[1:].max(0)
-    enough = best > probability[0] if threshold is None else best >= threshold
-    return torch.where(enough, label + 1, 0)
+def _stacked(tensors: list[Tensor], dim: int) -> Tensor:
+    """`torch.stack`, without a copy where there is one, which may be large."""
+    return torch.stack(tensors, dim) if len(tensors) > 1 else tensors[0].unsqueeze(dim)
+
+
+def _labels(log_odds: Tensor, calibration: Calibration, threshold: float | None) -> Tensor:
+    """log_odds: (C, ...) -> (...) uint8. A class with log-odds above 0 is more probable than the background."""
+    chances = log_odds if threshold is None else calibration.probability(log_odds)[1:]
+    best, label = (chances[0], None) if len(chances) == 1 else chances.max(0)
+    enough = best > 0 if threshold is None else best >= threshold
+    return enough.byte() if label is None else torch.where(enough, label.byte() + 1, 0)

@@ -18,7 +18,7 @@ PIXELS_IN_FLIGHT = 100_000_000
 
 def threads() -> int:
     """Threads for decoding, and as many for writing: both spend their time outside Python's lock."""
-    return min(16, os.cpu_count() or 1)
+    return min(16, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
 def ahead(

@@ -69,9 +69,9 @@ def fitted(size: tuple[int, int], config: Config) -> tuple[int, int]:
     return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
 
 
-def prepare(photo: NDArray[np.uint8], config: Config) -> Prepared:
-    """photo: (H, W, 3) uint8."""
-    size = (photo.shape[0], photo.shape[1])
+def prepare(photo: NDArray[np.uint8] | Image.Image, config: Config) -> Prepared:
+    """photo: (H, W, 3) uint8, or an image in RGB."""
+    size = (photo.height, photo.width) if isinstance(photo, Image.Image) else (photo.shape[0], photo.shape[1])
     return Prepared(torch.from_numpy(resize_photo(photo, fitted(size, config))).permute(2, 0, 1), size)
 
 
@@ -81,16 +81,23 @@ def padded(photo: Tensor) -> tuple[int, int]:
     return height, width
 
 
-def as_input(photos: Sequence[Tensor], device: torch.device) -> Tensor:
+def as_input(photos: Sequence[Tensor], device: torch.device, *, count: int = 1) -> Tensor:
     """Photographs (3, h, w) uint8 -> (N, 3, H, W) float32, normalised; zeros below and right of them.
 
     H, W: their `padded` size, which must be the same for all: what pads a photograph must not depend on others.
+    count: the least that N should be; what is beyond the photographs means nothing.
+    One copy takes the whole batch to the device, as bytes and channels last, which is how they lie in memory.
     """
     (size,) = {padded(photo) for photo in photos}
+    pixels = np.zeros((max(count, len(photos)), *size, 3), dtype=np.uint8)
+    for place, photo in zip(pixels, photos, strict=False):
+        place[: photo.shape[1], : photo.shape[2]] = photo.permute(1, 2, 0).numpy()
     mean, std = (torch.tensor(values, device=device).view(3, 1, 1) for values in (MEAN, STD))
-    batch = torch.zeros(len(photos), 3, *size, device=device)
-    for place, photo in zip(batch, photos, strict=True):
-        place[:, : photo.shape[1], : photo.shape[2]] = (photo.to(device, torch.float32) / 255 - mean) / std
+    batch = torch.from_numpy(pixels).to(device).permute(0, 3, 1, 2).float().div_(255).sub_(mean).div_(std)
+    for place, photo in zip(batch, photos, strict=False):
+        if photo.shape[1:] != size:
+            place[:, photo.shape[1] :] = 0
+            place[:, :, photo.shape[2] :] = 0
     return batch
 
 
