@@ -25,6 +25,9 @@ def benchmark(
     section: Annotated[
         list[str] | None, typer.Option(help="Only this section (machine, runtimes, cached, …); repeatable.")
     ] = None,
+    compiled: Annotated[
+        bool, typer.Option("--compile", help="Also the training step compiled: half a minute more for each shot count.")
+    ] = False,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON in place of Markdown.")] = False,
 ) -> None:
@@ -45,7 +48,9 @@ def benchmark(
     if device == "cuda" and not torch.cuda.is_available():
         raise Error("There is no CUDA device here: choose --device cpu, or install a CUDA build of PyTorch.")
     where = "cuda" if device == "cuda" or (device == "auto" and torch.cuda.is_available()) else "cpu"
-    settings = bench.settings_for(torch.device(where), quick=quick, checkpoint=checkpoint, root=root)
+    settings = bench.settings_for(
+        torch.device(where), quick=quick, checkpoint=checkpoint, root=root, compile_step=compiled
+    )
     command = shlex.join(["dgpnet", *sys.argv[1:]])
     found = bench.run(settings, out, sections=section or bench.SECTIONS, command=command, say=_say)
     typer.echo(json.dumps(found, indent=1) if as_json else speed_report.markdown(found, command))

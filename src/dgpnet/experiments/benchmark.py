@@ -63,14 +63,17 @@ class Settings:
     effort: Effort = field(default_factory=Effort)
 
 
-def settings_for(device: torch.device, *, quick: bool = False, checkpoint: str = "", root: str = "") -> Settings:
+def settings_for(
+    device: torch.device, *, quick: bool = False, checkpoint: str = "", root: str = "", compile_step: bool = False
+) -> Settings:
     """The whole of it, or (`quick`, for CPUs) what a laptop measures in a minute or two, at 384²."""
     if not quick:
-        return Settings(device, checkpoint=checkpoint, root=root, compile_step=device.type == "cuda")
+        return Settings(device, checkpoint=checkpoint, root=root, compile_step=compile_step)
     return Settings(
         device,
         checkpoint=checkpoint,
         root=root,
+        compile_step=compile_step,
         size=384,
         batches=(1,),
         train_episodes=1,
