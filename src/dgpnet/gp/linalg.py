@@ -13,7 +13,11 @@ from dgpnet.errors import Error
 JITTERS = (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
 #: Points in a block of the factorisation, by the kind of device: wider blocks are fewer and longer steps.
-BLOCK = {"cpu": 128, "cuda": 64}
+BLOCK = {"cpu": 64, "cuda": 64}
+
+#: Blocks up to this size are factorised on CUDA by one launch of a Triton kernel (`linalg_triton`), larger ones by the
+#: library.
+FUSED = 64
 
 #: Numbers that keep a device busy: a product with a triangular matrix that has more is done in strips of at least this
 #: many, each without the zeros beyond the diagonal.
@@ -88,9 +92,10 @@ def _whitener(matrices: Sequence[Tensor], noises: Sequence[float]) -> Tensor:
     """W = L⁻¹ of every A + noise · I, stacked, climbing the ladder of jitters where rounding made one indefinite."""
     a = _noisy(matrices, noises)
     whitener = torch.zeros_like(a)
-    failed = _factorise(a.flatten(0, -3), whitener.flatten(0, -3))
+    whitener.diagonal(dim1=-2, dim2=-1).fill_(1)
+    infos = _factorise(a.flatten(0, -3), whitener.flatten(0, -3))
     # A captured graph cannot branch; the noise on the diagonal keeps a definite.
-    if capturing(a) or not torch.stack([failure.any() for failure in failed]).any():
+    if capturing(a) or not _failed(infos, whitener):
         return whitener
     a = _noisy(matrices, noises)
     if not torch.isfinite(a).all():
@@ -109,6 +114,11 @@ def _whitener(matrices: Sequence[Tensor], noises: Sequence[float]) -> Tensor:
     )
 
 
+def _failed(infos: Sequence[Tensor], whitener: Tensor) -> bool:
+    found = [info.any() for info in infos]
+    return bool(torch.stack([*found, ~whitener.diagonal(dim1=-2, dim2=-1).isfinite().all()]).any())
+
+
 def _noisy(matrices: Sequence[Tensor], noises: Sequence[float]) -> Tensor:
     """A new (len, ..., S, S): each matrix with its noise on the diagonal."""
     a = torch.stack(list(matrices))
@@ -118,22 +128,23 @@ def _noisy(matrices: Sequence[Tensor], noises: Sequence[float]) -> Tensor:
 
 
 def _factorise(a: Tensor, w: Tensor) -> list[Tensor]:
-    """Writes L⁻¹ into w: (B, S, S), zeros until then, and uses up a: (B, S, S), whose upper triangle is not read.
+    """Writes L⁻¹ into w: (B, S, S), the identity until then. Reads the lower triangle of a: (B, S, S) and uses it up.
 
-    All but small blocks on the diagonal is matrix products, which batched solvers are not. Where any of the returned
-    tensors is not zero, the factorisation failed.
+    All but small blocks on the diagonal is matrix products, which batched solvers are not. Returns what the solver says
+    of the blocks: anything but zeros where it failed.
     """
     size = a.shape[-1]
     blocks = max(1, -(-size // _of_device(BLOCK, a)))
     block = max(1, -(-size // blocks))
-    eye = torch.eye(block, dtype=a.dtype, device=a.device)
-    failed = []
+    fused = _kernels(a) if block <= FUSED else None
+    infos = []
     for start in range(0, max(1, size), block):
         stop = min(start + block, size)
         corner, rest = w[:, start:stop, start:stop], a[:, stop:, stop:]
-        lower, info = torch.linalg.cholesky_ex(a[:, start:stop, start:stop])
-        failed.append(info)
-        corner.copy_(torch.linalg.solve_triangular(lower, eye[: stop - start, : stop - start], upper=False))
+        if fused:
+            fused.whiten_block(a[:, start:stop, start:stop], corner)
+        else:
+            infos.append(_whiten_block(a[:, start:stop, start:stop], corner))
         if stop == size:
             break
         below = w[:, stop:, start:stop]  # L, until `_join` makes it L⁻¹
@@ -145,7 +156,25 @@ def _factorise(a: Tensor, w: Tensor) -> list[Tensor]:
             if pair.shape[-1] > block:
                 _join(pair, scratch, block)
         block *= 2
-    return failed
+    return infos
+
+
+def _whiten_block(a: Tensor, w: Tensor) -> Tensor:
+    """Writes L⁻¹ of a: (B, n, n) into w: (B, n, n), the identity until then, and returns zeros: (B,) where it could."""
+    info: Tensor
+    lower, info = torch.linalg.cholesky_ex(a)
+    w.copy_(torch.linalg.solve_triangular(lower, w, upper=False))
+    return info
+
+
+def _kernels(a: Tensor) -> Any:
+    """The Triton twin where it can run, else None."""
+    if a.is_cuda and a.dtype == torch.float32:
+        from dgpnet.gp import linalg_triton
+
+        if linalg_triton.AVAILABLE:
+            return linalg_triton
+    return None
 
 
 def _on_diagonal(a: Tensor, size: int) -> list[Tensor]:
