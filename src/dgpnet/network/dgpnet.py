@@ -199,20 +199,20 @@ class DGPNet(nn.Module):
 
     def predict(self, memory: Memory, photos: Tensor) -> Tensor:
         """photos: (N, 3, H, W) -> logits (N, C, 2, H, W). The memory's batch is N, or 1 for any number of queries."""
-        return self.answer(memory, photos)[0]
+        check_photos(photos)
+        features = self.encoder(photos)
+        return self.decode(features, self.maps(memory, features), memory.classes)
 
     def answer(self, memory: Memory, photos: Tensor) -> tuple[Tensor, Tensor]:
         """`predict`, and the novelty (N, H, W) in [0, 1]: the posterior's standard deviation over the prior's, averaged
         over the levels; 0 for learners that have none."""
         check_photos(photos)
         features = self.encoder(photos)
-        maps = self.maps(memory, features)
+        branches = self.named_branches()
+        points = {name: self.branch_features(branch, features) for name, branch in branches.items()}
+        maps = {name: memory.learned[name].predict(x) for name, x in points.items()}
         logits = self.decode(features, maps, memory.classes)
-        novel = [
-            memory.learned[name].novelty(self.branch_features(branch, features), maps[name])
-            for name, branch in self.named_branches().items()
-            if branch.projected
-        ]
+        novel = [memory.learned[name].novelty(points[name], maps[name]) for name, b in branches.items() if b.projected]
         if not novel:
             return logits, logits.new_zeros(photos.shape[0], *photos.shape[-2:])
         novelty = torch.stack([_resize(n[:, None].float(), photos.shape[-2:]) for n in novel]).mean(0)

@@ -1,8 +1,9 @@
 """The same network, quicker: for predicting only.
 
 `Predictor` holds a copy of a network with BatchNorm folded into the convolutions, activations fused with them, tensors
-channels-last, everything around the Gaussian process in half precision where that pays, and, on CUDA, whole calls
-captured as graphs. What hardware or library lacks is done the plain way, with the same result.
+channels-last, everything around the Gaussian process in half precision where that pays, on a CPU convolutions with
+their weights laid out beforehand or by Winograd's algorithm, and, on CUDA, whole calls captured as graphs. What
+hardware or library lacks is done the plain way, with the same result.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from dgpnet.network.decoder import Refine
 from dgpnet.network.dgpnet import DGPNet, Memory
 from dgpnet.network.encoders.resnet import BasicBlock, Bottleneck
 from dgpnet.network.mask_encoder import Block
+from dgpnet.network.prepared import Prepared, PreparedConv, available
 
 #: Convolution and BatchNorm attributes that follow each other in the blocks of this package.
 PAIRS = (
@@ -67,6 +69,7 @@ class FusedConv(nn.Module):
         self.bias = nn.Parameter(weight.new_zeros(len(weight)) if bias is None else bias, requires_grad=False)
         assert not isinstance(convolution.padding, str)
         self.how = convolution.stride, convolution.padding, convolution.dilation, convolution.groups
+        self.prepared: Prepared | None = None
 
     def forward(self, x: Tensor, z: Tensor | None = None) -> Tensor:
         stride, padding, dilation, groups = self.how
@@ -76,6 +79,8 @@ class FusedConv(nn.Module):
             return torch.cudnn_convolution_add_relu(
                 x, self.weight, z, 1.0, self.bias, stride, padding, dilation, groups
             )
+        if self.prepared is not None and x.dtype == torch.float32 and not x.is_cuda:
+            return self.prepared(x, z)
         y = F.conv2d(x, self.weight, self.bias, stride, padding, dilation, groups)
         return F.relu_(y if z is None else y.add_(z))
 
@@ -128,22 +133,37 @@ def fuse(folded: DGPNet) -> DGPNet:
     return folded
 
 
+def prepare(fused: DGPNet) -> DGPNet:
+    """Ready the convolutions of a fused network for a CPU: its blocks, and what has a 1×1 kernel."""
+    for module in list(fused.modules()):
+        if isinstance(module, FusedConv):
+            module.prepared = Prepared(module.weight, module.bias, module.how, relu=True)
+        for name, child in module.named_children():
+            if type(child) is nn.Conv2d and child.kernel_size == (1, 1):
+                setattr(module, name, PreparedConv(child))
+    return fused
+
+
 def half_pays(device: torch.device) -> bool:
     """Whether convolutions in bfloat16 are quicker there: always on CUDA, on a CPU by trying."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     if device.type != "cpu" or not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return False
-    x, weight = torch.randn(1, 64, 48, 48), torch.randn(64, 64, 3, 3)
-    return _seconds(x.bfloat16(), weight.bfloat16()) < 0.9 * _seconds(x, weight)
+    whole = FusedConv(nn.Conv2d(256, 256, 3, padding=1).to(memory_format=torch.channels_last))  # type: ignore[call-overload]
+    half = copy.deepcopy(whole).bfloat16()
+    if available():
+        whole.prepared = Prepared(whole.weight, whole.bias, whole.how, relu=True)
+    return _seconds(half) < 0.9 * _seconds(whole)
 
 
-def _seconds(x: Tensor, weight: Tensor) -> float:
-    x, weight = (t.to(memory_format=torch.channels_last) for t in (x, weight))
+@torch.no_grad()
+def _seconds(convolution: FusedConv) -> float:
+    x = torch.randn(1, 256, 48, 48, dtype=convolution.weight.dtype).to(memory_format=torch.channels_last)
     times = []
     for _ in range(5):
         start = time.perf_counter()
-        F.conv2d(x, weight, padding=1)
+        convolution(x)
         times.append(time.perf_counter() - start)
     return min(times)
 
@@ -186,6 +206,8 @@ class Predictor:
         for part in (self.network.encoder.body, self.network.mask_encoder, self.network.decoder):
             if part is not None:
                 part.to(self.dtype)
+        if device.type == "cpu" and self.dtype == torch.float32 and available():
+            prepare(self.network)
         # Each graph with what must live as long as it does.
         self._graphs: OrderedDict[Any, tuple[Graph, Any]] = OrderedDict()
         self._capture = graphs and device.type == "cuda"
@@ -198,8 +220,11 @@ class Predictor:
     def extend(self, memory: Memory, photos: Tensor, masks: Tensor) -> Memory:
         return self.network.extend(memory, self._ready(photos), masks)
 
+    @torch.no_grad()
     def predict(self, memory: Memory, photos: Tensor) -> Tensor:
-        return self.answer(memory, photos)[0]
+        if self._capture:  # one graph for both
+            return self.answer(memory, photos)[0]
+        return self.network.predict(memory, self._ready(photos))
 
     @torch.no_grad()
     def answer(self, memory: Memory, photos: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,94 @@
+"""Convolutions on a CPU with the weights laid out beforehand, and Winograd's algorithm where it pays.
+
+PyTorch rearranges the weights of a convolution for the processor each time it is called, and runs bias, sum and ReLU
+as passes of their own. oneDNN has kernels that do all in one on weights rearranged once, which `torch.compile` uses
+without a name that is public: where they are missing, nothing here is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dgpnet.network import winograd
+from dgpnet.network.activated import How, how
+
+Ready = Callable[[Tensor, Tensor | None], Tensor]
+#: Numbers in an input from which on it is worth the call.
+LARGE = 2**15
+
+
+def available() -> bool:
+    """Whether this build of PyTorch has the kernels."""
+    names = ("_reorder_convolution_weight", "_convolution_pointwise")
+    return torch.backends.mkldnn.is_available() and all(hasattr(torch.ops.mkldnn, name) for name in names)
+
+
+class Prepared:
+    """One convolution of float32 tensors on a CPU: [ReLU](convolution(x) [+ z]), channels-last.
+
+    A layout is right for one shape of input and very slow for others, so the last one is kept; making another takes no
+    longer than what PyTorch does for each call. The same input has the same answer each time, to the bit.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, how: How, *, relu: bool) -> None:
+        self.weight, self.bias, self.how, self.relu = weight, bias, how, relu
+        self._tiled = relu and how == ((1, 1), (1, 1), (1, 1), 1) and weight.shape[2:] == (3, 3) and bias is not None
+        self._filters: Tensor | None = None
+        self._last: tuple[torch.Size, Ready] | None = None
+
+    def __call__(self, x: Tensor, z: Tensor | None = None) -> Tensor:
+        if self._tiled and winograd.pays(*self.weight.shape[:2], *x.shape[2:]):
+            assert self.bias is not None
+            if self._filters is None:
+                self._filters = winograd.filters(self.weight)
+            return winograd.convolve(x, self._filters, self.bias, z)
+        if x.numel() < LARGE:
+            y = F.conv2d(x, self.weight, self.bias, *self.how)
+            y = y if z is None else y.add_(z)
+            return F.relu_(y) if self.relu else y
+        last = self._last
+        if last is None or last[0] != x.shape:
+            last = self._last = x.shape, laid_out(self.weight, self.bias, self.how, x.shape, relu=self.relu)
+        return last[1](x, z)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the layout, which cannot be copied and is made again."""
+        return {**self.__dict__, "_last": None}
+
+
+class PreparedConv(nn.Module):
+    """A convolution without activation in the place of another."""
+
+    def __init__(self, convolution: nn.Conv2d) -> None:
+        super().__init__()
+        self.weight, self.bias = convolution.weight, convolution.bias
+        self.how = how(convolution)
+        self.prepared = Prepared(self.weight, self.bias, self.how, relu=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: (B, C, H, W) -> (B, C', H', W')."""
+        if x.is_cuda or x.dtype != torch.float32:
+            return F.conv2d(x, self.weight, self.bias, *self.how)
+        return self.prepared(x)
+
+
+def laid_out(weight: Tensor, bias: Tensor | None, how: How, shape: torch.Size, *, relu: bool) -> Ready:
+    """[ReLU](convolution(x) [+ z]) for x of that shape."""
+    stride, padding, dilation, groups = how
+    rest = padding, stride, dilation, groups
+    ready = torch.ops.mkldnn._reorder_convolution_weight(weight, *rest, shape)
+    convolve = torch.ops.mkldnn._convolution_pointwise
+
+    def run(x: Tensor, z: Tensor | None) -> Tensor:
+        if z is None:
+            found: Tensor = convolve(x, ready, bias, *rest, "relu" if relu else "none", [], "")
+        else:
+            found = convolve.binary(x, z, ready, bias, *rest, "add", 1.0, "relu" if relu else None, [], "")
+        return found
+
+    return run

@@ -1,0 +1,61 @@
+"""A predictor on a CPU: prepared, and the same network still."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from dgpnet.network import Config, DGPNet, fast, winograd
+from dgpnet.network.fast import FusedConv, Predictor
+from dgpnet.network.prepared import PreparedConv, available
+from tests.tolerances import assert_equal
+
+CONFIG = Config(encoder="resnet50", features=16, encodings=4, decoder_width=16, size=64)
+
+
+@pytest.fixture
+def network() -> DGPNet:
+    torch.manual_seed(0)
+    return DGPNet(CONFIG).eval().requires_grad_(False)
+
+
+@pytest.mark.skipif(not available(), reason="this build of PyTorch has no such kernels")
+def test_answers_stay_the_same_once_weights_are_prepared(network: DGPNet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(winograd, "pays", lambda channels_in, channels_out, height, width: height > 4)
+    predictor = Predictor(network, dtype=torch.float32)
+    photos, masks = torch.randn(1, 2, 3, 64, 64), torch.zeros(1, 2, 1, 64, 64)
+    masks[..., 16:48, 16:48] = 1
+    memory, known = predictor.learn(photos, masks), network.learn(photos, masks)
+    for size in [(64, 64), (64, 64), (96, 64), (64, 64)]:
+        query = torch.randn(1, 3, *size)
+        logits, novelty = network.answer(known, query)
+        assert_equal(predictor.predict(memory, query), logits)
+        found = predictor.answer(memory, query)
+        assert_equal(found[0], logits)
+        assert_equal(found[1], novelty)
+    again = copy.deepcopy(predictor)
+    assert torch.equal(again.predict(memory, query), predictor.predict(memory, query))
+
+
+def test_convolutions_are_prepared_where_that_is_known_to_work(
+    network: DGPNet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def prepared(predictor: Predictor) -> bool:
+        fused = [m.prepared is not None for m in predictor.network.modules() if isinstance(m, FusedConv)]
+        assert len(set(fused)) == 1
+        assert fused[0] == any(isinstance(m, PreparedConv) for m in predictor.network.modules())
+        return fused[0]
+
+    assert prepared(Predictor(network, dtype=torch.float32)) == available()
+    assert not prepared(Predictor(network, dtype=torch.bfloat16))
+    monkeypatch.setattr(fast, "available", lambda: False)
+    assert not prepared(Predictor(network, dtype=torch.float32))
+
+
+def test_preparing_keeps_the_network_that_was_given(network: DGPNet) -> None:
+    before = copy.deepcopy(network.state_dict())
+    Predictor(network, dtype=torch.float32)
+    assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
+    assert not any(isinstance(m, PreparedConv) for m in network.modules())
+    assert any(isinstance(m, nn.BatchNorm2d) for m in network.modules())
