@@ -69,35 +69,37 @@ def convolve(x: Tensor, filters: Tensor, bias: Tensor, z: Tensor | None = None) 
     b, _, a = (matrix.to(x) for matrix in matrices())
     many, inputs, height, width = x.shape
     outputs = len(bias)
-    columns = -(-width // TILE)
-    rows = min(max(1, BAND // (SIDE**2 * columns * max(inputs, outputs))), -(-height // TILE))
-    y = x.new_empty(many, height, width, outputs).permute(0, 3, 1, 2)
-    values = x.new_empty(rows, columns, SIDE, SIDE * inputs)
+    rows, columns = -(-height // TILE), -(-width // TILE)
+    count = -(-rows // max(1, BAND // (SIDE**2 * columns * max(inputs, outputs))))
+    rows = -(-rows // count)  # of tiles in a band; where they do not come out even, the last is cut off at the end
+    y = x.new_empty(many, count, rows, TILE, columns, TILE, outputs)
     # A row of tiles evaluated vertically: (columns of pixels, SIDE, I). The pixels beyond the edges stay zero.
     strip = x.new_zeros(columns * TILE + 2, SIDE, inputs)
     inner = strip[1 : width + 1]
-    tiles = strip.as_strided(values.shape[1:], (TILE * SIDE * inputs, SIDE * inputs, 1))
+    tiles = strip.as_strided((columns, SIDE, SIDE * inputs), (TILE * SIDE * inputs, SIDE * inputs, 1))
+    values = x.new_empty(rows, *tiles.shape)
+    products = x.new_empty(SIDE**2, rows * columns, outputs)
+    half = x.new_empty(SIDE, TILE, rows * columns * outputs)
+    whole = x.new_empty(TILE, TILE, rows * columns * outputs)
     vertical, horizontal = b.expand(width, -1, -1), b.expand(columns, -1, -1)
-    for photo, out, add in zip(x, y, [None] * many if z is None else z, strict=True):
+    for photo, bands, add in zip(x, y, [None] * many if z is None else z, strict=True):
         pixels = photo.permute(2, 1, 0)  # (W, H, I)
-        for start in range(0, height, rows * TILE):
-            tops = range(start, min(start + rows * TILE, height), TILE)
-            for value, top in zip(values, tops, strict=False):
+        for start, band in zip(range(0, height, rows * TILE), bands, strict=True):
+            for value, top in zip(values, range(start, height, TILE), strict=False):
                 first, last = max(0, top - 1), min(height, top + TILE + 1)
                 seen = vertical[:, :, first - top + 1 : last - top + 1]
                 torch.bmm(seen, pixels[:, first:last], out=inner)
                 torch.bmm(horizontal, tiles, out=value)
-            band = values[: len(tops)].view(-1, SIDE**2, inputs)
-            found = torch.bmm(band.transpose(0, 1), filters)  # (SIDE², tiles, O)
-            found[SIDE + 1] += bias  # at the point (1, 1), whose share in every output is 1
-            found = torch.bmm(a.expand(SIDE, -1, -1), found.view(SIDE, SIDE, -1))
-            found = torch.bmm(a.expand(TILE, -1, -1), found.transpose(0, 1))
-            found = found.view(TILE, TILE, len(tops), columns, outputs).permute(2, 0, 3, 1, 4)
-            found = found.reshape(len(tops) * TILE, -1, outputs).permute(2, 0, 1)
-            kept = out[:, start : start + rows * TILE]
-            found = found[:, : kept.shape[1], :width]
+            torch.bmm(values.view(-1, SIDE**2, inputs).transpose(0, 1), filters, out=products)
+            products[SIDE + 1] += bias  # at the point (1, 1), whose share in every output is 1
+            torch.bmm(a.expand(SIDE, -1, -1), products.view(SIDE, SIDE, -1), out=half)
+            torch.bmm(a.expand(TILE, -1, -1), half.transpose(0, 1), out=whole)
+            found = whole.view(TILE, TILE, rows, columns, outputs).permute(2, 0, 3, 1, 4)
             if add is None:
-                torch.clamp_min(found, 0, out=kept)
+                torch.clamp_min(found, 0, out=band)
             else:
-                torch.add(found, add[:, start : start + rows * TILE], out=kept).clamp_min_(0)
-    return y
+                shortcut = add[:, start : start + rows * TILE]
+                done = band.copy_(found).view(rows * TILE, -1, outputs).permute(2, 0, 1)
+                done[:, : shortcut.shape[1], :width].add_(shortcut).clamp_min_(0)
+    y = y.view(many, -1, columns * TILE, outputs)[:, :height, :width].permute(0, 3, 1, 2)
+    return y.contiguous(memory_format=torch.channels_last)
