@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from dgpnet.network.activated import activated, how
+from dgpnet.network.activated import activated, deepened, how
 from tests.tolerances import assert_equal
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -22,7 +22,7 @@ def test_it_is_convolution_sum_and_relu(
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     channels, outputs, kernel, stride, padding = shape
     convolution = nn.Conv2d(channels, outputs, kernel, stride, padding).to(device)
-    x = torch.randn(2, channels, 13, 18, device=device).to(memory_format=torch.channels_last)
+    x = torch.randn(2, channels, 14, 18, device=device).to(memory_format=torch.channels_last)
     z = torch.randn_like(convolution(x)) if shortcut else None
     parts = [t for t in (x, convolution.weight, convolution.bias, z) if t is not None]
     ours, plain = ([t.detach().clone().requires_grad_() for t in parts] for _ in range(2))
@@ -36,6 +36,13 @@ def test_it_is_convolution_sum_and_relu(
     for mine, its in zip(ours, plain, strict=True):
         assert mine.grad is not None and its.grad is not None
         assert_equal(mine.grad, its.grad)
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_blocks_of_pixels_as_channels_give_the_same_first_convolution(layout: torch.memory_format) -> None:
+    x = torch.randn(2, 3, 22, 34, dtype=torch.float64).to(memory_format=layout)
+    weight = torch.randn(8, 3, 7, 7, dtype=torch.float64)
+    assert_equal(F.conv2d(*deepened(x, weight)), F.conv2d(x, weight, stride=2, padding=3))
 
 
 def test_its_gradient_is_the_finite_difference() -> None:

@@ -90,8 +90,12 @@ class _FusedResidual(nn.Module):
 
     def __init__(self, convolutions: list[nn.Conv2d], shortcut: nn.Module | None) -> None:
         super().__init__()
-        self.convolutions = nn.ModuleList(FusedConv(c) for c in convolutions)
+        fused = [FusedConv(c) for c in convolutions]
+        self.convolutions = nn.ModuleList(fused)
         self.shortcut = shortcut
+        if isinstance(shortcut, nn.Conv2d) and shortcut.bias is not None:
+            fused[-1].bias += shortcut.bias  # added once, not in a pass of its own
+            shortcut.bias = None
 
     def forward(self, x: Tensor) -> Tensor:
         z = x if self.shortcut is None else self.shortcut(x)
@@ -107,9 +111,17 @@ class _FusedRefine(nn.Module):
         self.conv1, self.conv2, self.conv3 = block.conv1, FusedConv(block.conv2), FusedConv(block.conv3)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.conv1(x)
+        x = pointwise(x, self.conv1)
         result: Tensor = self.conv3(self.conv2(x), x)
         return result
+
+
+def pointwise(x: Tensor, convolution: nn.Conv2d) -> Tensor:
+    """A 1×1 convolution; on CUDA as a matrix product, which adds the bias on the way."""
+    if not x.is_cuda:
+        result: Tensor = convolution(x)
+        return result
+    return F.linear(x.permute(0, 2, 3, 1), convolution.weight[:, :, 0, 0], convolution.bias).permute(0, 3, 1, 2)
 
 
 def _without_norm(shortcut: nn.Sequential | None) -> nn.Module | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from dgpnet.network.encoders.body import convolve_relu
 from dgpnet.network.pooling import max_pool
 
 
@@ -35,7 +36,7 @@ class MaskEncoder(nn.Module):
                 nn.init.normal_(module.weight, 0, math.sqrt(2 / fan))
 
     def forward(self, mask: Tensor) -> dict[int, Tensor]:
-        x = max_pool(F.relu(self.bn1(self.conv1(mask))))
+        x = max_pool(convolve_relu(mask, self.conv1, self.bn1))
         x = self.layer2(self.layer1(x))
         trunk = {16: x}
         if self.layer3 is not None:
