@@ -13,11 +13,14 @@ from dgpnet.errors import Error
 JITTERS = (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
 #: Points in a block of the factorisation, by the kind of device: wider blocks are fewer and longer steps.
-BLOCK = {"cpu": 64, "cuda": 64}
+BLOCK = {"cpu": 64, "cuda": 32}
+
+#: The same on CUDA from so many numbers in all matrices together: the products then take the time, not the launches.
+WIDE_BLOCK, WIDE_FROM = 128, 1 << 24
 
 #: Blocks up to this size are factorised on CUDA by one launch of a Triton kernel (`linalg_triton`), larger ones by the
 #: library.
-FUSED = 64
+FUSED = 32
 
 #: Numbers that keep a device busy: a product with a triangular matrix that has more is done in strips of at least this
 #: many, each without the zeros beyond the diagonal.
@@ -134,7 +137,8 @@ def _factorise(a: Tensor, w: Tensor) -> list[Tensor]:
     of the blocks: anything but zeros where it failed.
     """
     size = a.shape[-1]
-    blocks = max(1, -(-size // _of_device(BLOCK, a)))
+    widest = WIDE_BLOCK if a.is_cuda and a.numel() >= WIDE_FROM else _of_device(BLOCK, a)
+    blocks = max(1, -(-size // widest))
     block = max(1, -(-size // blocks))
     fused = _kernels(a) if block <= FUSED else None
     infos = []
