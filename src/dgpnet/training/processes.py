@@ -36,8 +36,6 @@ def launch(config: TrainConfig, device: str) -> Fabric:
         precision="32-true",  # autocast belongs to the step, where a captured graph needs it its own way
     )
     fabric.launch()
-    # Shapes never change: let cuDNN look for the quickest algorithms once.
-    torch.backends.cudnn.benchmark = fabric.device.type == "cuda"
     return fabric
 
 
