@@ -2,6 +2,7 @@
 
     python -m dgpnet.experiments.default_model try --data DATA --encoders DIR --out RUNS          # the variants
     python -m dgpnet.experiments.default_model ship --model default --data DATA --encoders DIR --out RUNS
+    python -m dgpnet.experiments.default_model recalibrate --model default --data DATA --out RUNS
 
 DATA holds VOC2012/, many/, clothing/, cutouts/ and, to measure on, coco/ and coco-mini-episodes.json; DIR holds
 resnet50.safetensors and efficientnet_lite0.safetensors as `dgpnet weights fetch` writes them. Variants are chosen by
@@ -74,7 +75,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "absent": ("+light", "absent=0.2"),
     "livelier": ("+absent", "encoder_rate=1e-5"),
     "small": (
-        "+absent",
+        "+light",
         "network.encoder=efficientnet_lite0",
         "network.features=256",
         "network.encodings=32",
@@ -139,14 +140,18 @@ def measure(network: DGPNet, sets: dict[str, Dataset], episodes: int) -> dict[st
     """In percent, on each set at 1 and 5 shots: mIoU, and how many photographs without the object stay empty."""
     found: dict[str, dict[str, dict[str, float]]] = {"miou": {}, "quiet": {}}
     for name, dataset in sets.items():
-        options = Options(shots=SHOTS, episodes=episodes, precision="bf16", batch=96)
+        options = Options(shots=SHOTS, episodes=episodes, precision=_precision(network), batch=96)
         results = evaluate(network, dataset, options)
         found["miou"][name] = {str(k): round(100 * r.miou.mean, 2) for k, r in results.shots.items()}
         drawn = data.episodes(dataset, seed=0, indices=range(episodes // 2), max_shots=max(SHOTS))
         absent = data.absent_episodes(dataset, drawn, seed=0)
-        counted = {str(k): calibrate.count(network, dataset, absent, k, "bf16", 96) for k in SHOTS}
+        counted = {str(k): calibrate.count(network, dataset, absent, k, _precision(network), 96) for k in SHOTS}
         found["quiet"][name] = {k: _quiet(counts) for k, counts in counted.items()}
     return found
+
+
+def _precision(network: DGPNet) -> str:
+    return "bf16" if next(network.parameters()).is_cuda else "float32"
 
 
 def _quiet(counts: calibrate.Counts) -> float:
@@ -198,7 +203,7 @@ def ship(
     encoders: Encoders,
     out: Out,
     model: Annotated[str, typer.Option(help="default or small.")] = "default",
-    variant: str = "absent",
+    variant: str = "light",
     iterations: int = 5500,
     seed: int = 0,
     cache: Path | None = None,
@@ -208,14 +213,29 @@ def ship(
     start = time.perf_counter()
     run = out / f"{model}-{iterations}-{seed}"
     trained = train(config, run, Running(cache=cache, log_every=100, checkpoint_every=3000, pictures_every=10**9))
-    record: dict[str, Any] = {"model": model, "variant": variant, "seconds": round(time.perf_counter() - start)}
-    network = weights.load(trained, device="cuda" if torch.cuda.is_available() else "cpu")
+    seconds = round(time.perf_counter() - start)
+    _ship(trained, provenance_of(config, model, variant, seconds), out / f"{model}.safetensors", root, cache)
+
+
+@app.command()
+def recalibrate(
+    root: Data,
+    out: Out,
+    model: Annotated[str, typer.Option(help="default, small, or the path of a checkpoint.")] = "default",
+    cache: Path | None = None,
+) -> None:
+    """Calibrate a model that ships already anew, as `ship` does after training, and measure it; its weights stay."""
+    out.mkdir(parents=True, exist_ok=True)
+    path = weights.checkpoint_path(model)
+    _ship(path, weights.read_metadata(path)["provenance"], out / path.name, root, cache)
+
+
+def _ship(path: Path, provenance: dict[str, Any], shipped: Path, root: Path, cache: Path | None) -> None:
+    network = weights.load(path, device="cuda" if torch.cuda.is_available() else "cpu")
     calibration = calibrated(network, root, cache)
-    provenance = provenance_of(config, model, variant, record["seconds"])
-    shipped = out / f"{model}.safetensors"
     weights.save(shipped, network.cpu(), provenance=provenance, calibration=calibration.to_json(), half=True)
-    record |= measure_shipped(shipped, root, cache)
-    _append(out / "shipped.jsonl", record)
+    about = {"model": shipped.stem, "command": provenance["command"], "machine": provenance["machine"]}
+    _append(shipped.parent / "shipped.jsonl", {**about, **measure_shipped(shipped, root, cache)})
 
 
 def provenance_of(config: TrainConfig, model: str, variant: str, seconds: int) -> dict[str, Any]:
@@ -233,12 +253,11 @@ def provenance_of(config: TrainConfig, model: str, variant: str, seconds: int) -
 
 
 def calibrated(network: DGPNet, root: Path, cache: Path | None, episodes: int = 300) -> Calibration:
-    """Fitted on PASCAL's validation photographs, which no training here sees, a quarter of them without the object."""
+    """Fitted on PASCAL's validation photographs, which no training here sees."""
     dataset = data.build("pascal", root / "VOC2012", split="test", size=network.config.size, cache=cache)
     dataset, _ = data.trainable(dataset, 5)
     drawn = data.episodes(dataset, seed=0, indices=range(episodes), max_shots=5)
-    drawn += data.absent_episodes(dataset, drawn[: episodes // 3], seed=0)
-    return fit(network, dataset, drawn, shots=SHOTS, precision="bf16", batch=96)
+    return fit(network, dataset, drawn, shots=SHOTS, precision=_precision(network), batch=96)
 
 
 def measure_shipped(path: Path, root: Path, cache: Path | None) -> dict[str, Any]:
