@@ -94,7 +94,7 @@ class _FusedResidual(nn.Module):
         self.convolutions = nn.ModuleList(fused)
         self.shortcut = shortcut
         if isinstance(shortcut, nn.Conv2d) and shortcut.bias is not None:
-            fused[-1].bias += shortcut.bias  # added once, not in a pass of its own
+            fused[-1].bias.add_(shortcut.bias)  # added once, not in a pass of its own
             shortcut.bias = None
 
     def forward(self, x: Tensor) -> Tensor:
