@@ -4,7 +4,7 @@ import torch
 
 from dgpnet import data
 from dgpnet.network import Config, DGPNet
-from dgpnet.training.projection import SPREAD, components, start_principal
+from dgpnet.training.projection import SPREAD, blindness, components, start_principal
 from tests.tolerances import assert_equal
 
 
@@ -45,3 +45,16 @@ def test_a_network_starts_the_same_from_the_same_photographs(tmp_path) -> None: 
         assert not torch.equal(network.encoder.project["16"].weight, before)
         found.append(network.encoder.project["32"].weight.detach().clone())
     assert torch.equal(*found)
+
+
+def test_a_process_that_starts_blind_is_told_of(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    dataset = data.build("synthetic", size=64, cache=tmp_path)
+    for kernel, blind in (("se", ["stride 16", "stride 32"]), ("linear", [])):
+        config = Config(encoder="resnet18", kernel=kernel, features=16, encodings=4, decoder_width=8, size=64)
+        network = DGPNet(config).eval()
+        start_principal(network, dataset, seed=0)
+        assert blindness(network, dataset, seed=0) == []
+        with torch.no_grad():
+            for projection in network.encoder.project.values():
+                projection.weight.mul_(30)
+        assert [line.split(":")[0] for line in blindness(network, dataset, seed=0)] == blind

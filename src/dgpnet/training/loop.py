@@ -10,7 +10,7 @@ from dgpnet.errors import Error
 from dgpnet.training.config import TrainConfig
 from dgpnet.training.log import Log, Meter
 from dgpnet.training.processes import launch
-from dgpnet.training.projection import start_principal
+from dgpnet.training.projection import blindness, start_principal
 from dgpnet.training.run import Run, build_network, finished, require_same_run
 from dgpnet.training.samples import sample_picture
 from dgpnet.training.source import Store, batch_at, open_source
@@ -68,7 +68,7 @@ def train(config: TrainConfig, out: str | Path, running: Running | None = None) 
     start = run.resume(out, meter)
 
     with Log(out if fabric.is_global_zero else None, config, start=start, quiet=running.quiet) as log:
-        log.say(*dataset.notes)
+        log.say(*dataset.notes, *(blindness(network, dataset, seed=config.seed) if start == 0 else []))
         for step in range(start, config.iterations):
             factor = run.set_rates(step)
             batch = batch_at(dataset, config, step)[run.share]

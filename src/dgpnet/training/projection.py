@@ -12,12 +12,16 @@ from torch import Tensor
 
 from dgpnet.data.augment import normalise
 from dgpnet.data.dataset import Dataset
+from dgpnet.gp.kernels import Linear
+from dgpnet.learners import GaussianLearner
 from dgpnet.network import DGPNet
 
 PHOTOGRAPHS = 512
 """Photographs that the components are computed from, spread over the dataset."""
 SPREAD = 4.0
 """Mean squared distance of two features, in units of the kernel's ℓ² = √D."""
+BLIND = 0.01
+"""A stationary kernel with a smaller median has next to nothing to say, and next to no gradient."""
 
 
 @torch.no_grad()
@@ -39,6 +43,27 @@ def start_principal(network: DGPNet, dataset: Dataset, *, seed: int) -> None:
         projection.weight.copy_(weight[:, :, None, None])
         assert projection.bias is not None
         projection.bias.copy_(bias)
+
+
+@torch.no_grad()
+def blindness(network: DGPNet, dataset: Dataset, *, seed: int) -> list[str]:
+    """A line for each level whose Gaussian process would start without seeing likeness between photographs."""
+    device = next(network.parameters()).device
+    numbers = np.random.default_rng(seed).permutation(len(dataset))[:8]
+    photos = np.stack([dataset.photo(int(i)).transpose(2, 0, 1) for i in numbers])
+    features = network.encoder(normalise(torch.from_numpy(photos).to(device)))
+    found = []
+    for branch in network.named_branches().values():
+        if isinstance(branch.learner, GaussianLearner) and not isinstance(branch.learner.gp.kernel, Linear):
+            x = network.branch_features(branch, features)[:, ::2, ::2].flatten(1, 2)
+            half = len(x) // 2
+            kernel = branch.learner.gp.kernel(x[:half].flatten(0, 1), x[half:].flatten(0, 1))
+            if (median := float(kernel.median())) < BLIND:
+                found.append(
+                    f"stride {branch.stride}: the kernel between points of different photographs is {median:.0e} in"
+                    " the median, so that the Gaussian process starts nearly blind; projection=principal lets it see"
+                )
+    return found
 
 
 def components(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
