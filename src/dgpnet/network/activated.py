@@ -21,7 +21,7 @@ def activated(x: Tensor, weight: Tensor, bias: Tensor, how: How, z: Tensor | Non
     if torch.compiler.is_compiling():  # the compiler fuses what it can read
         y = F.conv2d(x, weight, bias, *how)
         return F.relu(y if z is None else y + z)
-    if torch.is_autocast_enabled(x.device.type):
+    if not x.is_meta and torch.is_autocast_enabled(x.device.type):
         dtype = torch.get_autocast_dtype(x.device.type)
         x, weight, bias = x.to(dtype), weight.to(dtype), bias.to(dtype)
         z = None if z is None else z.to(dtype)
