@@ -1,4 +1,4 @@
-"""The checkpoint in the package: what it is, what it knows of itself, and that it works."""
+"""The checkpoints in the package: what they are, what they know of themselves, and that they work."""
 
 import json
 import time
@@ -13,9 +13,13 @@ from dgpnet import weights
 from dgpnet.demo import scenes
 
 
-def test_small_enough_and_in_half_precision_but_for_norms() -> None:
-    path = weights.checkpoint_path("default")
-    assert path.stat().st_size <= 60_000_000
+MODELS = pytest.mark.parametrize("model", ["default", "small"])
+
+
+@MODELS
+def test_small_enough_and_in_half_precision_but_for_norms(model: str) -> None:
+    path = weights.checkpoint_path(model)
+    assert path.stat().st_size <= {"default": 60_000_000, "small": 15_000_000}[model]
     with safe_open(path, "pt") as file:
         for name in file.keys():  # noqa: SIM118  (a file is no mapping)
             tensor = file.get_tensor(name)
@@ -23,28 +27,30 @@ def test_small_enough_and_in_half_precision_but_for_norms() -> None:
                 assert tensor.dtype == (torch.float16 if tensor.dim() > 1 else torch.float32), name
 
 
-def test_it_says_how_it_was_made_and_names_no_folder_of_the_machine_that_made_it() -> None:
-    about = weights.read_metadata("default")
-    training = about["provenance"]["training"]
-    assert (
-        training["iterations"] == 5500 and training["seed"] == 0 and "default_model" in about["provenance"]["command"]
-    )
+@MODELS
+def test_it_says_how_it_was_made_and_names_no_folder_of_the_machine_that_made_it(model: str) -> None:
+    about = weights.read_metadata(model)
+    training, command = about["provenance"]["training"], about["provenance"]["command"]
+    assert training["iterations"] == 5500 and training["seed"] == 0
+    assert f"default_model ship --model {model} " in command
     assert not any("coco" in source["root"] for source in training["sources"])
     assert about["calibration"]["temperature"] > 0
     assert '"/' not in json.dumps(about)
 
 
-def test_it_loads_within_two_seconds() -> None:
+@MODELS
+def test_it_loads_within_two_seconds(model: str) -> None:
     start = time.process_time()
-    dgpnet.load()
+    dgpnet.load(model)
     assert time.process_time() - start < 2
 
 
-def test_it_finds_what_it_was_shown() -> None:
+@MODELS
+def test_it_finds_what_it_was_shown(model: str) -> None:
     pytest.importorskip("skimage")
     scene = next(scene for scene in scenes() if scene.name == "motorcycle")
     (photo, mask) = scene.painted[0]
-    concept = dgpnet.load().learn([photo], [mask], classes=list(scene.classes))
+    concept = dgpnet.load(model).learn([photo], [mask], classes=list(scene.classes))
     found = concept.segment(photo)
     union = ((found.mask == 1) | (mask == 1)).sum()
     assert ((found.mask == 1) & (mask == 1)).sum() / union > 0.9
