@@ -112,9 +112,10 @@ def test_an_output_folder_that_cannot_be_is_explained(tmp_path):
         pass
     with Ledger(tmp_path / "out", ABOUT):
         pass
-    (tmp_path / "out" / ".dgpnet" / "job.json").write_text("{")
-    with pytest.raises(Error, match="damaged"):
-        Ledger(tmp_path / "out", ABOUT)
+    for text in ("{", json.dumps({**ABOUT, "precision": "nn"})):
+        (tmp_path / "out" / ".dgpnet" / "job.json").write_text(text)
+        with pytest.raises(Error, match="damaged"):
+            Ledger(tmp_path / "out", ABOUT)
 
 
 def test_looking_writes_nothing(tmp_path):

@@ -129,13 +129,17 @@ class Concept:
     def maps(self, photos: Sequence[Prepared], *, batch: int = 1) -> list[Maps]:
         """What the network says of photographs, those of one size in one batch, at the network's resolution.
 
-        batch: how many there usually are. Fewer are filled up to that on CUDA, where each number is captured anew.
+        batch: how many there usually are. Fewer are filled up on CUDA, where each number is captured anew: to that, or
+        to a power of two where there are several sizes.
         """
-        count = batch if self.segmenter.device.type == "cuda" else 1
         found: dict[int, Maps] = {}
         sizes = [padded(one.photo) for one in photos]
+        mixed = len(set(sizes)) > 1
         for _, alike in groupby(sorted(range(len(photos)), key=sizes.__getitem__), sizes.__getitem__):
             places = list(alike)
+            count = 1
+            if self.segmenter.device.type == "cuda":
+                count = 1 << (len(places) - 1).bit_length() if mixed else batch
             given = self.segmenter.as_input([photos[i].photo for i in places], count=count)
             logits, novelty = self.segmenter.predictor.answer(self.memory, given)
             log_odds = logits[:, :, 1] - logits[:, :, 0]

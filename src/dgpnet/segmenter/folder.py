@@ -181,7 +181,7 @@ class Job:
         start = time.perf_counter()
         mark = stamp(photo.path)
         image = open_photo(photo.path, max_pixels=self.options.max_pixels)
-        whole = np.asarray(image) if self.options.tile or self.options.overlay else None
+        whole = np.array(image) if self.options.tile or self.options.overlay else None
         prepared = prepare(image, concept.segmenter.network.config)
         return Decoded(photo, prepared, thumbnail(image), whole, mark, time.perf_counter() - start)
 
@@ -192,6 +192,7 @@ class Job:
         if not group:
             return
         start = time.perf_counter()
+        too_large = False
         try:
             maps = self._maps(concept, group, batch)
             judged = judge(maps, concept.segmenter.calibration, threshold=self.options.threshold)
@@ -199,6 +200,8 @@ class Job:
             if len(group) == 1 and batch == 1:
                 failures[group[0].photo.name] = _sentence(group[0].photo, error)
                 return
+            too_large = True  # and not here: the exception holds on to what the failed attempt had
+        if too_large:
             half = (batch + 1) // 2
             for part in batches(group, half):
                 yield from self._results(concept, part, half, failures)

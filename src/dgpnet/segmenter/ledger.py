@@ -146,11 +146,14 @@ def _line(entry: Entry) -> str:
 
 def _refuse_to_mix(out: Path, job: Path, about: Mapping[str, Any]) -> str | None:
     """The precision of the job in the folder, None where it has none; an Error where it is another job."""
+    damaged = Error(f"{job} is damaged; remove {out} and start again, or choose another --out.")
     try:
         before: dict[str, Any] = json.loads(job.read_text())
     except ValueError as error:
-        raise Error(f"{job} is damaged; remove {out} and start again, or choose another --out.") from error
+        raise damaged from error
     precision: str | None = before.pop("precision", None)
+    if precision not in (None, "float32", "bfloat16"):
+        raise damaged
     now = json.loads(json.dumps(about))
     if before == now:
         return precision
