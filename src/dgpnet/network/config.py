@@ -136,5 +136,5 @@ def asdict(config: Config) -> dict[str, Any]:
 PRESETS: dict[str, Config] = {
     "paper": Config(),
     "reference": Config(mask_relu=True),
-    "small": Config(encoder="efficientnet_lite0", features=256, encodings=32, decoder_width=64),
+    "small": Config(encoder="efficientnet_lite0", features=256, encodings=32, decoder_width=96),
 }
