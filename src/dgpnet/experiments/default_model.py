@@ -38,6 +38,7 @@ COMPOSITES = 3000
 SHOTS = (1, 5)
 QUIET = 0.005
 """A mask of less than this part of the photograph is as good as none."""
+Figures = dict[str, dict[str, dict[str, float | None]]]
 
 MODERATE = Augmentation(
     frame=0.7,
@@ -136,9 +137,9 @@ def test_sets(root: Path, size: int, cache: Path | None, *, shots: int = 5) -> d
     return {name: data.trainable(dataset, shots)[0] for name, dataset in built.items()}
 
 
-def measure(network: DGPNet, sets: dict[str, Dataset], episodes: int) -> dict[str, dict[str, dict[str, float]]]:
+def measure(network: DGPNet, sets: dict[str, Dataset], episodes: int) -> Figures:
     """In percent, on each set at 1 and 5 shots: mIoU, and how many photographs without the object stay empty."""
-    found: dict[str, dict[str, dict[str, float]]] = {"miou": {}, "quiet": {}}
+    found: Figures = {"miou": {}, "quiet": {}}
     for name, dataset in sets.items():
         options = Options(shots=SHOTS, episodes=episodes, precision=_precision(network), batch=96)
         results = evaluate(network, dataset, options)
@@ -154,7 +155,9 @@ def _precision(network: DGPNet) -> str:
     return "bf16" if next(network.parameters()).is_cuda else "float32"
 
 
-def _quiet(counts: calibrate.Counts) -> float:
+def _quiet(counts: calibrate.Counts) -> float | None:
+    if not len(counts):
+        return None
     return round(100 * float((calibrate.found_share(counts) < QUIET).mean()), 1)
 
 
@@ -203,12 +206,13 @@ def ship(
     encoders: Encoders,
     out: Out,
     model: Annotated[str, typer.Option(help="default or small.")] = "default",
-    variant: str = "light",
+    variant: Annotated[str, typer.Option(help="By default light, or small for the small model.")] = "",
     iterations: int = 5500,
     seed: int = 0,
     cache: Path | None = None,
 ) -> None:
     """Train a model on all classes, calibrate it, and write it as it ships; then measure it on COCO-mini."""
+    variant = variant or {"default": "light"}.get(model, model)
     config = configuration(variant, root, encoders, hold_out=False, iterations=iterations, seed=seed)
     start = time.perf_counter()
     run = out / f"{model}-{iterations}-{seed}"
@@ -234,7 +238,7 @@ def _ship(path: Path, provenance: dict[str, Any], shipped: Path, root: Path, cac
     network = weights.load(path, device="cuda" if torch.cuda.is_available() else "cpu")
     calibration = calibrated(network, root, cache)
     weights.save(shipped, network.cpu(), provenance=provenance, calibration=calibration.to_json(), half=True)
-    about = {"model": shipped.stem, "command": provenance["command"], "machine": provenance["machine"]}
+    about = {"model": shipped.stem, **{key: provenance.get(key) for key in ("command", "machine")}}
     _append(shipped.parent / "shipped.jsonl", {**about, **measure_shipped(shipped, root, cache)})
 
 
@@ -277,7 +281,7 @@ def measure_shipped(path: Path, root: Path, cache: Path | None) -> dict[str, Any
 
 def absence(
     network: DGPNet, dataset: Dataset, episodes: list[data.Episode], calibration: Calibration
-) -> dict[str, dict[str, float]]:
+) -> dict[str, dict[str, float | None]]:
     """At 1 and 5 shots, on photographs without the object: `quiet`, how many of 100 stay empty; `found`, the part of
     their pixels that is found, in percent; `auroc`, of the score, for telling them from photographs that show it."""
     absent = data.absent_episodes(dataset, episodes, seed=0)
