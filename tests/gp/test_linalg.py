@@ -103,8 +103,10 @@ def test_triton_twin_equals_the_plain_one(size: int) -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize("block", [16, 64, 256])
-def test_on_a_gpu(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("wide_from", [0, 1 << 40])
+def test_on_a_gpu(block: int, wide_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(linalg.BLOCK, "cuda", block)
+    monkeypatch.setattr(linalg, "WIDE_FROM", wide_from)
     monkeypatch.setitem(linalg.BUSY, "cuda", 1)
     a = definite(3, size=500, dtype=torch.float32)
     assert_equal(inverse_cholesky(a.cuda()).cpu(), by_hand(a), dtype=torch.float32)

@@ -35,8 +35,8 @@ if AVAILABLE:
 
 def max_pool(x: Tensor) -> Tensor:
     """(B, C, H, W) -> (B, C, ⌈H/2⌉, ⌈W/2⌉)."""
-    quick = AVAILABLE and x.is_cuda and not torch.is_grad_enabled() and not torch.compiler.is_compiling()
-    if not (quick and x.is_contiguous(memory_format=torch.channels_last)):
+    quick = AVAILABLE and x.is_cuda and x.dtype != torch.float64 and not torch.is_grad_enabled()
+    if torch.compiler.is_compiling() or not (quick and x.is_contiguous(memory_format=torch.channels_last)):
         return F.max_pool2d(x, 3, 2, padding=1)
     batch, channels, height, width = x.shape
     rows, columns = (height + 1) // 2, (width + 1) // 2
