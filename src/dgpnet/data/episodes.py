@@ -229,8 +229,8 @@ def sample(
 
 
 def absent_episodes(dataset: Dataset, episodes: Sequence[Episode], *, seed: int) -> list[Episode]:
-    """The same supports, each with a query that lacks their class, though its mask would label it: the answer is a mask
-    of nothing. Episodes for whose class there is no such photograph are left out."""
+    """The same supports, each with a query that lacks their class (or shows less of it than the dataset counts), though
+    its mask would label it. Episodes for whose class there is no such photograph are left out."""
     showing = {c: set(photos) for c, photos in dataset.by_class().items()}
     labelling: dict[int, set[int]] = {}
     for c, photos in showing.items():

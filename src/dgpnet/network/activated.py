@@ -17,7 +17,7 @@ def how(convolution: nn.Conv2d) -> How:
 
 
 def activated(x: Tensor, weight: Tensor, bias: Tensor, how: How, z: Tensor | None = None) -> Tensor:
-    """ReLU(convolution(x) + bias [+ z]): x (B, C, H, W), z like the result. Differentiable once, in all five."""
+    """ReLU(convolution(x) + bias [+ z]): x (B, C, H, W), z like the result. Differentiable once, in all four."""
     if torch.compiler.is_compiling():  # the compiler fuses what it can read
         y = F.conv2d(x, weight, bias, *how)
         return F.relu(y if z is None else y + z)

@@ -26,8 +26,8 @@ class Running:
     device         "auto", "cpu" or "cuda"
     log_every, checkpoint_every, pictures_every   steps between records, checkpoints, pictures (0: no pictures)
     graph          whether a GPU replays captured steps
-    fuse           whether they are compiled before they are captured: half a minute for each number of shots, a third
-                   less time a step; None: in runs of FUSE_FROM steps or more
+    fuse           whether they are compiled before they are captured: half a minute for each number of shots, and
+                   quicker steps; None: in runs of FUSE_FROM steps or more
     cache          folder for decoded photographs; None: the usual one
     allow_pickle   whether encoder weights may be a pickle
     quiet          no lines on stderr
