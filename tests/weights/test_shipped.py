@@ -12,7 +12,6 @@ import dgpnet
 from dgpnet import weights
 from dgpnet.demo import scenes
 
-
 MODELS = pytest.mark.parametrize("model", ["default", "small"])
 
 
