@@ -50,9 +50,7 @@ def one_by_one(
         resized = F.interpolate(logits, size=truth.shape, mode="bilinear", align_corners=False)[0]
         target = np.where(truth == 255, 255, truth == episode.class_id)
         rendered = render(Maps(logits[0, 1:] - logits[0, :1], torch.zeros_like(logits[0, 0])), truth.shape, HONEST)
-        found.append(
-            (episode.class_id, resized.argmax(0).numpy(), target, rendered.score, rendered.uncertainty.numpy())
-        )
+        found.append((episode.class_id, resized.argmax(0).numpy(), target, rendered.score, rendered.uncertainty))
     return found
 
 

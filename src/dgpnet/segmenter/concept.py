@@ -121,10 +121,7 @@ class Concept:
         sizes = [(one.shape[0], one.shape[1]) for one in whole] + [one.size for one in small]
         maps = [self.maps_of_tiles(one) for one in whole] + self.maps(small, batch=batch)
         calibration = self.segmenter.calibration
-        return [
-            render(one, size, calibration, threshold=threshold).segmentation()
-            for one, size in zip(maps, sizes, strict=True)
-        ]
+        return [render(one, size, calibration, threshold=threshold) for one, size in zip(maps, sizes, strict=True)]
 
     def maps(self, photos: Sequence[Prepared], *, batch: int = 1) -> list[Maps]:
         """What the network says of photographs, those of one size in one batch, at the network's resolution.

@@ -60,37 +60,19 @@ class Judged:
     mean_novelty: float
 
 
-@dataclass(frozen=True, eq=False)
-class Rendered:
-    """Maps at a photograph's size, where they were computed, and the score."""
-
-    mask: Tensor
-    probability: Tensor
-    uncertainty: Tensor
-    novelty: Tensor
-    score: float
-
-    def segmentation(self) -> Segmentation:
-        """As arrays."""
-        return Segmentation(
-            mask=self.mask.cpu().numpy(),
-            probability=self.probability.cpu().numpy(),
-            uncertainty=self.uncertainty.cpu().numpy(),
-            novelty=self.novelty.cpu().numpy(),
-            score=self.score,
-        )
-
-
 EVERYTHING = frozenset({"mask", "probability", "uncertainty", "novelty"})
 
 
-def render(maps: Maps, size: tuple[int, int], calibration: Calibration, *, threshold: float | None = None) -> Rendered:
+def render(
+    maps: Maps, size: tuple[int, int], calibration: Calibration, *, threshold: float | None = None
+) -> Segmentation:
     """Labels, probabilities, uncertainty and novelty at `size` (H, W), and the score.
 
     threshold: the probability that a class needs to be given to a pixel; by default the most probable label wins.
     """
     (judged,) = judge([maps], calibration, threshold=threshold)
-    return Rendered(**enlarge(maps, size, calibration, threshold=threshold), score=judged.score)
+    found = enlarge(maps, size, calibration, threshold=threshold)
+    return Segmentation(**{name: values.cpu().numpy() for name, values in found.items()}, score=judged.score)
 
 
 def judge(maps: Sequence[Maps], calibration: Calibration, *, threshold: float | None = None) -> list[Judged]:
