@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+from dgpnet.network.activated import activated, how
 from dgpnet.network.decoder import Refine
 from dgpnet.network.dgpnet import DGPNet, Memory
 from dgpnet.network.encoders.resnet import BasicBlock, Bottleneck
@@ -60,29 +61,20 @@ def fold(network: DGPNet) -> DGPNet:
 
 
 class FusedConv(nn.Module):
-    """ReLU(convolution(x) [+ z]) in one kernel on CUDA; in as many as it takes elsewhere."""
+    """ReLU(convolution(x) [+ z]), of the convolution that it is made from, as one operation."""
 
     def __init__(self, convolution: nn.Conv2d) -> None:
         super().__init__()
         weight, bias = convolution.weight, convolution.bias
         self.weight = nn.Parameter(weight, requires_grad=False)
         self.bias = nn.Parameter(weight.new_zeros(len(weight)) if bias is None else bias, requires_grad=False)
-        assert not isinstance(convolution.padding, str)
-        self.how = convolution.stride, convolution.padding, convolution.dilation, convolution.groups
+        self.how = how(convolution)
         self.prepared: Prepared | None = None
 
     def forward(self, x: Tensor, z: Tensor | None = None) -> Tensor:
-        stride, padding, dilation, groups = self.how
-        if x.is_cuda and torch.backends.cudnn.is_available():
-            if z is None:
-                return torch.cudnn_convolution_relu(x, self.weight, self.bias, stride, padding, dilation, groups)
-            return torch.cudnn_convolution_add_relu(
-                x, self.weight, z, 1.0, self.bias, stride, padding, dilation, groups
-            )
         if self.prepared is not None and x.dtype == torch.float32 and not x.is_cuda:
             return self.prepared(x, z)
-        y = F.conv2d(x, self.weight, self.bias, stride, padding, dilation, groups)
-        return F.relu_(y if z is None else y.add_(z))
+        return activated(x, self.weight, self.bias, self.how, z)
 
 
 class _FusedResidual(nn.Module):
