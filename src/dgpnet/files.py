@@ -1,4 +1,4 @@
-"""Writing files whole or not at all, and staying inside a folder."""
+"""Writing files whole or not at all, staying inside a folder, and how many to work on at once."""
 
 import errno
 import os
@@ -20,6 +20,12 @@ _UNWRITABLE = {
     errno.ENAMETOOLONG: "the name is too long",
     errno.EISDIR: "it is a folder",
 }
+
+
+def at_once() -> int:
+    """How many files to read or write at a time: the processors that this process may use, at most 16."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return min(len(affinity(0)) if affinity else os.cpu_count() or 1, 16)
 
 
 @contextmanager

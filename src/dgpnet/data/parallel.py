@@ -1,22 +1,17 @@
 """The same function on many items, in processes."""
 
 import multiprocessing
-import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
+from dgpnet.files import at_once
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Progress = Callable[[int, int], None]
-
-
-def default_workers() -> int:
-    """The processors this process may use, at most 16."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return min(len(affinity(0)) if affinity else os.cpu_count() or 1, 16)
 
 
 def parallel_map(
@@ -26,7 +21,7 @@ def parallel_map(
 
     workers: 1 runs here, None takes the processors there are. An exception in a process is raised here.
     """
-    workers = min(default_workers() if workers is None else workers, len(items))
+    workers = min(at_once() if workers is None else workers, len(items))
     if workers <= 1:
         yield from ((n, function(item)) for n, item in enumerate(items))
         return

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
 
+from dgpnet.files import at_once
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 #: Pixels of decoded photographs that may wait in one queue, 300 MB of RGB; one photograph that is larger may too.
 PIXELS_IN_FLIGHT = 100_000_000
-
-
-def threads() -> int:
-    """Threads for decoding, and as many for writing: both spend their time outside Python's lock."""
-    return min(16, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
 def ahead(
@@ -34,10 +30,10 @@ def ahead(
     At most `window` results wait (default: four a thread), and no more than `limit` in sum of `cost`, though always
     one. The futures that come back are finished: `.result()` gives what `work` returned or raises what it raised.
     """
-    window = window or 4 * threads()
+    window = window or 4 * at_once()
     waiting: deque[tuple[Item, Future[Result], int]] = deque()
     spent = 0
-    with ThreadPoolExecutor(threads(), thread_name_prefix="ahead") as pool:
+    with ThreadPoolExecutor(at_once(), thread_name_prefix="ahead") as pool:
         try:
             for item in items:
                 price = cost(item)
@@ -67,14 +63,14 @@ class Background:
         self.limit = limit
         self.spent = 0
         self.waiting: deque[tuple[Future[None], int]] = deque()
-        self.pool = ThreadPoolExecutor(threads(), thread_name_prefix="behind")
+        self.pool = ThreadPoolExecutor(at_once(), thread_name_prefix="behind")
 
     def __enter__(self) -> Background:
         return self
 
     def put(self, work: Callable[[], None], cost: int) -> None:
         """Queue `work`, waiting while too much is queued; raises what earlier work raised."""
-        full = 4 * threads()
+        full = 4 * at_once()
         while self.waiting and (
             self.waiting[0][0].done() or len(self.waiting) >= full or self.spent + cost > self.limit
         ):
