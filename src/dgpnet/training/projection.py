@@ -1,4 +1,4 @@
-"""Projections that start as principal components of the encoder's features.
+"""How projections start: as principal components of the encoder's features, or so that the process sees nothing.
 
 A projection learned from scratch on a few classes forgets much of what the encoder knew of all others. Started as an
 orthogonal map onto the directions in which features vary, distances begin as those of the encoder's own features.
