@@ -15,11 +15,17 @@ CONFIG = Config(encoder="resnet50", features=16, encodings=4, decoder_width=16, 
 
 
 @pytest.fixture
-def network() -> DGPNet:
+def encoder() -> str:
+    return CONFIG.encoder
+
+
+@pytest.fixture
+def network(encoder: str) -> DGPNet:
     torch.manual_seed(0)
-    return DGPNet(CONFIG).eval().requires_grad_(False)
+    return DGPNet(CONFIG.but(encoder=encoder)).eval().requires_grad_(False)
 
 
+@pytest.mark.parametrize("encoder", ["resnet50", "resnet18", "efficientnet_lite0"])
 @pytest.mark.skipif(not available(), reason="this build of PyTorch has no such kernels")
 def test_answers_stay_the_same_once_weights_are_prepared(network: DGPNet, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(winograd, "pays", lambda channels_in, channels_out, height, width: height > 4)

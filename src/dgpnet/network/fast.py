@@ -23,7 +23,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from dgpnet.network.activated import activated, how
 from dgpnet.network.decoder import Refine
 from dgpnet.network.dgpnet import DGPNet, Memory
-from dgpnet.network.encoders.resnet import BasicBlock, Bottleneck
+from dgpnet.network.encoders.resnet import BasicBlock, Bottleneck, ResNet
 from dgpnet.network.mask_encoder import Block
 from dgpnet.network.prepared import Prepared, PreparedConv, available
 
@@ -61,7 +61,7 @@ def fold(network: DGPNet) -> DGPNet:
 
 
 class FusedConv(nn.Module):
-    """ReLU(convolution(x) [+ z]), of the convolution that it is made from, as one operation."""
+    """ReLU(convolution(x) [+ z]), of the convolution that it is made from, as one operation. z may be overwritten."""
 
     def __init__(self, convolution: nn.Conv2d) -> None:
         super().__init__()
@@ -78,7 +78,11 @@ class FusedConv(nn.Module):
 
 
 class _FusedResidual(nn.Module):
-    """Convolutions with a ReLU behind each, the shortcut added before the last."""
+    """Convolutions with a ReLU behind each, the shortcut added before the last.
+
+    Without a projection in the shortcut the input may be overwritten: nobody else needs it, since features that are
+    kept go into blocks that have one.
+    """
 
     def __init__(self, convolutions: list[nn.Conv2d], shortcut: nn.Module | None) -> None:
         super().__init__()
@@ -129,11 +133,13 @@ FUSED: dict[type[nn.Module], Callable[[Any], nn.Module]] = {
 
 
 def fuse(folded: DGPNet) -> DGPNet:
-    """Replace the residual blocks of a folded network by ones whose activations are part of the convolutions."""
+    """Replace residual blocks and first convolution of a folded network by ones that have their activations in them."""
     for module in list(folded.modules()):
         for name, child in module.named_children():
             if type(child) in FUSED:
                 setattr(module, name, FUSED[type(child)](child))
+        if isinstance(module, ResNet):
+            module._modules["conv1"] = FusedConv(module.conv1)
     return folded
 
 
@@ -248,6 +254,9 @@ class Predictor:
         return self._call(support_photos.shape, None, episode, support_photos, support_masks, query)[0]
 
     def _ready(self, photos: Tensor) -> Tensor:
+        """In the precision and layout that the first convolution wants: a CPU's reads three channels best as planes."""
+        if self.device.type == "cpu":
+            return photos.to(self.dtype).contiguous()
         flat = photos.flatten(0, -4) if photos.dim() > 4 else photos
         return flat.to(self.dtype, memory_format=torch.channels_last).view(photos.shape)
 

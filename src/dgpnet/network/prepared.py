@@ -24,29 +24,28 @@ LARGE = 2**15
 
 def available() -> bool:
     """Whether this build of PyTorch has the kernels."""
-    names = ("_reorder_convolution_weight", "_convolution_pointwise")
+    names = ("_reorder_convolution_weight", "_convolution_pointwise", "_convolution_pointwise_")
     return torch.backends.mkldnn.is_available() and all(hasattr(torch.ops.mkldnn, name) for name in names)
 
 
 class Prepared:
-    """One convolution of float32 tensors on a CPU: [ReLU](convolution(x) [+ z]), channels-last.
+    """One convolution of float32 tensors on a CPU: [ReLU](convolution(x) [+ z]), channels-last. z may be overwritten.
 
     A layout is right for one shape of input and very slow for others, so the last one is kept; making another takes no
-    longer than what PyTorch does for each call. The same input has the same answer each time, to the bit.
+    longer than what PyTorch does for each call. Winograd's products have one layout for any number of tiles. The same
+    input has the same answer each time, to the bit.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, how: How, *, relu: bool) -> None:
         self.weight, self.bias, self.how, self.relu = weight, bias, how, relu
         self._tiled = relu and how == ((1, 1), (1, 1), (1, 1), 1) and weight.shape[2:] == (3, 3) and bias is not None
-        self._filters: Tensor | None = None
+        self._products: Ready | None = None
         self._last: tuple[torch.Size, Ready] | None = None
 
     def __call__(self, x: Tensor, z: Tensor | None = None) -> Tensor:
         if self._tiled and winograd.pays(*self.weight.shape[:2], *x.shape[2:]):
-            assert self.bias is not None
-            if self._filters is None:
-                self._filters = winograd.filters(self.weight)
-            return winograd.convolve(x, self._filters, self.bias, z)
+            products = self._products = self._products or self._lay_out_products()
+            return winograd.convolve(x, lambda values: products(values, None), len(self.weight), z)
         if x.numel() < LARGE:
             y = F.conv2d(x, self.weight, self.bias, *self.how)
             y = y if z is None else y.add_(z)
@@ -56,9 +55,16 @@ class Prepared:
             last = self._last = x.shape, laid_out(self.weight, self.bias, self.how, x.shape, relu=self.relu)
         return last[1](x, z)
 
+    def _lay_out_products(self) -> Ready:
+        assert self.bias is not None
+        filters, constant = winograd.filters(self.weight), winograd.constant(self.bias)
+        groups = winograd.SIDE**2
+        shape = torch.Size((1, groups * filters.shape[1], groups, 1))
+        return laid_out(filters, constant, ((1, 1), (0, 0), (1, 1), groups), shape, relu=False)
+
     def __getstate__(self) -> dict[str, Any]:
-        """Without the layout, which cannot be copied and is made again."""
-        return {**self.__dict__, "_last": None}
+        """Without the layouts, which cannot be copied and are made again."""
+        return {**self.__dict__, "_last": None, "_products": None}
 
 
 class PreparedConv(nn.Module):
@@ -78,17 +84,18 @@ class PreparedConv(nn.Module):
 
 
 def laid_out(weight: Tensor, bias: Tensor | None, how: How, shape: torch.Size, *, relu: bool) -> Ready:
-    """[ReLU](convolution(x) [+ z]) for x of that shape."""
+    """[ReLU](convolution(x) [+ z]) for x of that shape: in z, which saves the memory that a result would have to be
+    fetched into the cache from."""
     stride, padding, dilation, groups = how
     rest = padding, stride, dilation, groups
     ready = torch.ops.mkldnn._reorder_convolution_weight(weight, *rest, shape)
-    convolve = torch.ops.mkldnn._convolution_pointwise
+    convolve, convolve_into = torch.ops.mkldnn._convolution_pointwise, torch.ops.mkldnn._convolution_pointwise_
 
     def run(x: Tensor, z: Tensor | None) -> Tensor:
         if z is None:
             found: Tensor = convolve(x, ready, bias, *rest, "relu" if relu else "none", [], "")
         else:
-            found = convolve.binary(x, z, ready, bias, *rest, "add", 1.0, "relu" if relu else None, [], "")
+            found = convolve_into.binary(z, x, ready, bias, *rest, "add", 1.0, "relu" if relu else None, [], "")
         return found
 
     return run

@@ -46,9 +46,12 @@ def convolve(x: Tensor, convolution: nn.Conv2d, norm: nn.Module) -> Tensor:
 
 
 def convolve_relu(
-    x: Tensor, convolution: nn.Conv2d, norm: nn.Module, shortcut: tuple[Tensor, Tensor | None] | None = None
+    x: Tensor, convolution: nn.Module, norm: nn.Module, shortcut: tuple[Tensor, Tensor | None] | None = None
 ) -> Tensor:
     """ReLU(norm(convolution(x)) [+ shortcut]); the shortcut is a tensor, and a bias for it unless it is in there."""
+    if not isinstance(convolution, nn.Conv2d):  # what takes its place for predicting has norm and ReLU in it
+        result: Tensor = convolution(x)
+        return result
     both = folded(convolution, norm)
     z, bias = shortcut or (None, None)
     if both is None:
