@@ -262,6 +262,7 @@ class DGPNet(nn.Module):
 
 
 def _resize(x: Tensor, size: tuple[int, ...] | torch.Size) -> Tensor:
+    x = x if x.is_cuda else x.contiguous()  # a CPU is slow with few channels side by side
     return F.interpolate(x, size=tuple(size), mode="bilinear", align_corners=False)
 
 
@@ -276,7 +277,7 @@ def check_photos(photos: Tensor) -> None:
             f"{max(32, round(height / 32) * 32)}×{max(32, round(width / 32) * 32)}."
         )
     # A graph that is being captured cannot branch.
-    if not capturing(photos) and not torch.isfinite(photos).all():
+    if not capturing(photos) and not torch.stack(photos.aminmax()).isfinite().all():
         raise Error("A photograph holds NaN or infinity: check how it was decoded and normalised.")
 
 
