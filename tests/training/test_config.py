@@ -48,6 +48,14 @@ def test_strong_is_what_measured_best() -> None:
     assert len({strong.rate, strong.projection_rate, strong.encoder_rate}) == 3
 
 
+def test_projections_start_as_components_where_the_encoder_has_weights_to_start_from() -> None:
+    assert not TrainConfig().principal
+    assert TrainConfig(encoder_weights="resnet50.safetensors").principal
+    assert not TrainConfig(encoder_weights="resnet50.safetensors", start_from="model.safetensors").principal
+    assert not TrainConfig(encoder_weights="resnet50.safetensors", projection="random").principal
+    assert TrainConfig(projection="principal").principal
+
+
 def test_json_and_back(config: Make) -> None:
     for one in (config(), recipe("strong"), config(sources=(Source("folder", "a", 0.5, None, ("mug",)),))):
         assert TrainConfig.from_json(one.to_json()) == one

@@ -226,6 +226,23 @@ def test_starting_from_a_checkpoint_starts_there(config: Make, running: Running,
         assert torch.equal(p, q), name
 
 
+def test_projections_of_a_trained_encoder_start_as_its_components(
+    config: Make, running: Running, tmp_path: Path
+) -> None:
+    network = config().network.but(encoder="resnet18")
+    body = DGPNet(network.but(levels=(16, 32))).encoder.body
+    given = weights.EncoderWeights("resnet18", "3x3", body.state_dict(), {})
+    weights.save_encoder(tmp_path / "resnet18.safetensors", given)
+    still = {"rate": 1e-30, "encoder_rate": 0.0, "projection_rate": 0.0, "iterations": 1, "weight_decay": 0.0}
+    found = {}
+    for projection in ("auto", "principal", "random"):
+        start = {"encoder_weights": str(tmp_path / "resnet18.safetensors"), "projection": projection}
+        model = train(config(network=network, **start, **still), tmp_path / projection, running)
+        found[projection] = weights.load(model).encoder.project["16"].weight
+    assert torch.equal(found["auto"], found["principal"])
+    assert not torch.equal(found["auto"], found["random"])
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

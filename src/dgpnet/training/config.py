@@ -17,7 +17,7 @@ from dgpnet.network.config import PRESETS, Config
 
 PRECISIONS = ("float32", "bf16")
 SCHEDULES = ("step", "cosine")
-PROJECTIONS = ("random", "principal")
+PROJECTIONS = ("auto", "random", "principal")
 FROM_COCO = ("coco", "coco2pascal")
 """Datasets whose training photographs are COCO's: the paper trains these longer and larger."""
 
@@ -54,8 +54,9 @@ class TrainConfig:
     sources           where episodes come from
     network           what is trained
     encoder_weights   file or folder with ImageNet weights of the image encoder; empty: random
-    projection        how the encoder's projections start: "random", or "principal": components of its features on the
-                      training photographs, so that similarity starts as what ImageNet taught
+    projection        how the encoder's projections start: "random", "principal": components of its features on the
+                      training photographs, so that similarity starts as what ImageNet taught, or "auto": principal
+                      where the encoder has weights of its own to start from
     start_from        a dgpnet checkpoint of the same architecture to start from; empty: none
     shots             numbers of supports; each step draws one of them
     iterations        steps
@@ -85,7 +86,7 @@ class TrainConfig:
     sources: tuple[Source, ...] = ()
     network: Config = PRESETS["paper"]
     encoder_weights: str = ""
-    projection: str = "random"
+    projection: str = "auto"
     start_from: str = ""
     shots: tuple[int, ...] = (1,)
     iterations: int = 20_000
@@ -138,6 +139,12 @@ class TrainConfig:
     def stored_size(self) -> int:
         """Side at which photographs are stored."""
         return self.cache_size or self.network.size
+
+    @property
+    def principal(self) -> bool:
+        """Whether projections start as principal components."""
+        given = bool(self.encoder_weights) and not self.start_from
+        return self.projection == "principal" or (self.projection == "auto" and given)
 
     def to_json(self) -> str:
         """The configuration as JSON text, one field a line."""

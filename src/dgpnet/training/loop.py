@@ -60,7 +60,7 @@ def train(config: TrainConfig, out: str | Path, running: Running | None = None) 
         dataset = open_source(config, cache=running.cache, progress=running.progress if fabric.is_global_zero else None)
     network = build_network(config, fabric.device, allow_pickle=running.allow_pickle)
     store = Store(dataset, fabric.device)
-    if config.projection == "principal":
+    if config.principal:
         start_principal(network, dataset, seed=config.seed)
     run, meter = Run(fabric, network, config), Meter(fabric)
     fuse = running.fuse if running.fuse is not None else config.iterations >= FUSE_FROM * len(set(config.shots))

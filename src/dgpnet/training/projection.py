@@ -1,7 +1,8 @@
 """How projections start: as principal components of the encoder's features, or so that the process sees nothing.
 
-A projection learned from scratch on a few classes forgets much of what the encoder knew of all others. Started as an
-orthogonal map onto the directions in which features vary, distances begin as those of the encoder's own features.
+The paper does not say how they start. A projection learned from scratch on a few classes forgets much of what the
+encoder knew of all others. Started as an orthogonal map onto the directions in which features vary, distances begin as
+those of the encoder's own features, in a range in which the kernel tells them apart.
 """
 
 from __future__ import annotations
