@@ -26,6 +26,7 @@ def test_every_variant_is_a_valid_configuration(name: str) -> None:
 
 def test_a_variant_inherits_from_the_one_it_builds_on() -> None:
     paper, base, encoder, light = (made(name) for name in ("paper", "base", "encoder", "light"))
+    assert not paper.principal  # as it was when the others were compared with it
     assert paper.foreground == 4 and paper.rate == 5e-5 and len(paper.sources) == 1 and not paper.network.similarity
     assert base.network.similarity and base.projection == "principal" and len(base.sources) == 4 and base.shots == (1,)
     assert encoder.shots == (1, 1, 1, 3, 5) and encoder.foreground == 2 and encoder.encoder_rate == 5e-6

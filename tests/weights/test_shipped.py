@@ -11,6 +11,7 @@ from safetensors import safe_open
 import dgpnet
 from dgpnet import weights
 from dgpnet.demo import scenes
+from dgpnet.experiments.default_model import SHIPPED
 
 MODELS = pytest.mark.parametrize("model", ["default", "small"])
 
@@ -30,8 +31,9 @@ def test_small_enough_and_in_half_precision_but_for_norms(model: str) -> None:
 def test_it_says_how_it_was_made_and_names_no_folder_of_the_machine_that_made_it(model: str) -> None:
     about = weights.read_metadata(model)
     training, command = about["provenance"]["training"], about["provenance"]["command"]
-    assert training["iterations"] == 5500 and training["seed"] == 0
-    assert f"default_model ship --model {model} " in command
+    variant, iterations = SHIPPED[model]
+    assert training["iterations"] == iterations and training["seed"] == 0
+    assert f"default_model ship --model {model} --variant {variant} --iterations {iterations}" in command
     assert not any("coco" in source["root"] for source in training["sources"])
     assert about["calibration"]["temperature"] > 0
     assert '"/' not in json.dumps(about)

@@ -15,7 +15,7 @@ import dataclasses
 import json
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 import typer
@@ -38,6 +38,8 @@ COMPOSITES = 3000
 SHOTS = (1, 5)
 QUIET = 0.005
 """A mask of less than this part of the photograph is as good as none."""
+#: What each model that ships is: a variant, trained for so many iterations.
+SHIPPED = {"default": ("light", 11_000), "small": ("small", 5_500)}
 Figures = dict[str, dict[str, dict[str, float | None]]]
 
 MODERATE = Augmentation(
@@ -55,7 +57,7 @@ MODERATE = Augmentation(
 #: What each variant changes, on top of the one it names with a plus: settings as `dgpnet train --set` takes them.
 #: "mixture" takes all sources, not PASCAL alone; "augment" crops, turns and colours.
 VARIANTS: dict[str, tuple[str, ...]] = {
-    "paper": (),
+    "paper": ("projection=random",),
     "base": (
         "mixture",
         "balance=0.5",
@@ -73,8 +75,13 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "weight": ("+shots", "foreground=2"),
     "encoder": ("+weight", "encoder_rate=5e-6"),
     "light": ("+encoder", "network.decoder_width=128"),
+    "livelier": ("+light", "encoder_rate=1e-5"),
+    "liveliest": ("+light", "encoder_rate=2e-5"),
+    "rectified": ("+light", "network.mask_relu=true"),
     "absent": ("+light", "absent=0.2"),
-    "livelier": ("+absent", "encoder_rate=1e-5"),
+    "seldom": ("+light", "absent=0.1"),
+    "prototype": ("+light", "network.learner=prototype"),
+    "prior": ("+light", "network.learner=prior"),
     "small": (
         "+light",
         "network.encoder=efficientnet_lite0",
@@ -205,14 +212,15 @@ def ship(
     root: Data,
     encoders: Encoders,
     out: Out,
-    model: Annotated[str, typer.Option(help="default or small.")] = "default",
-    variant: Annotated[str, typer.Option(help="By default light, or small for the small model.")] = "",
-    iterations: int = 5500,
+    model: Annotated[Literal["default", "small"], typer.Option()] = "default",
+    variant: Annotated[str, typer.Option(help="By default what ships under that name.")] = "",
+    iterations: Annotated[int, typer.Option(help="By default those of what ships under that name.")] = 0,
     seed: int = 0,
     cache: Path | None = None,
 ) -> None:
     """Train a model on all classes, calibrate it, and write it as it ships; then measure it on COCO-mini."""
-    variant = variant or {"default": "light"}.get(model, model)
+    usual_variant, usual_iterations = SHIPPED[model]
+    variant, iterations = variant or usual_variant, iterations or usual_iterations
     config = configuration(variant, root, encoders, hold_out=False, iterations=iterations, seed=seed)
     start = time.perf_counter()
     run = out / f"{model}-{iterations}-{seed}"
