@@ -254,9 +254,6 @@ class Predictor:
         return self._call(support_photos.shape, None, episode, support_photos, support_masks, query)[0]
 
     def _ready(self, photos: Tensor) -> Tensor:
-        """In the precision and layout that the first convolution wants: a CPU's reads three channels best as planes."""
-        if self.device.type == "cpu":
-            return photos.to(self.dtype).contiguous()
         flat = photos.flatten(0, -4) if photos.dim() > 4 else photos
         return flat.to(self.dtype, memory_format=torch.channels_last).view(photos.shape)
 
