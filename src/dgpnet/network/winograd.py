@@ -30,7 +30,7 @@ BAND = 2**21
 def pays(channels_in: int, channels_out: int, height: int, width: int) -> bool:
     """Whether it is quicker than the plain way on the CPU that it was measured on (AVX2, 2 cores): with fewer channels
     evaluating costs more than the products save, with fewer tiles reading 64 / 9 of the weights does."""
-    return min(channels_in, channels_out) >= 64 and -(-height // TILE) * -(-width // TILE) >= 16
+    return min(channels_in, channels_out) >= 128 and -(-height // TILE) * -(-width // TILE) >= 16
 
 
 @cache
