@@ -49,7 +49,10 @@ def one_by_one(
         truth = dataset.mask(episode.query)
         resized = F.interpolate(logits, size=truth.shape, mode="bilinear", align_corners=False)[0]
         target = np.where(truth == 255, 255, truth == episode.class_id)
-        rendered = render(Maps(logits[0, 1:] - logits[0, :1], torch.zeros_like(logits[0, 0])), truth.shape, HONEST)
+        log_odds = logits[0, 1:] - logits[0, :1]
+        rendered = render(
+            Maps(log_odds, torch.zeros_like(log_odds[0]), torch.zeros_like(log_odds)), truth.shape, HONEST
+        )
         found.append((episode.class_id, resized.argmax(0).numpy(), target, rendered.score, rendered.uncertainty))
     return found
 

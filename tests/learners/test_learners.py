@@ -117,6 +117,19 @@ class TestEveryLearner:
             learner.learn(*support(learner)).without(K)
 
 
+def test_likeness_is_the_cosine_to_the_mean_direction_of_what_was_shown() -> None:
+    learner = Similarity()
+    x, y = support(learner)
+    q = torch.randn(B, 4, 4, D, dtype=torch.float64)
+    found = learner.learn(x, y).likeness(q)
+    directions = F.normalize(x, dim=-1).flatten(1, 2)
+    for b in range(B):
+        for c in range(y.shape[3]):
+            share = y[b, ..., c, 0].flatten()
+            mean = (share[:, None] * directions[b]).sum(0) / share.sum()
+            assert_equal(found[b, c], F.cosine_similarity(q[b], mean.expand_as(q[b]), dim=-1))
+
+
 def test_prototype_is_the_masked_mean_of_features() -> None:
     learner = Prototype()
     x, y = support(learner)

@@ -35,11 +35,12 @@ def test_answers_stay_the_same_once_weights_are_prepared(network: DGPNet, monkey
     memory, known = predictor.learn(photos, masks), network.learn(photos, masks)
     for size in [(64, 64), (64, 64), (96, 64), (64, 64)]:
         query = torch.randn(1, 3, *size)
-        logits, novelty = network.answer(known, query)
+        logits, novelty, likeness = network.answer(known, query)
         assert_equal(predictor.predict(memory, query), logits)
         found = predictor.answer(memory, query)
         assert_equal(found[0], logits)
-        assert_equal(found[1], novelty)
+        assert_equal(found.novelty, novelty)
+        assert_equal(found.likeness, likeness)
     again = copy.deepcopy(predictor)
     assert torch.equal(again.predict(memory, query), predictor.predict(memory, query))
 

@@ -21,7 +21,7 @@ CLOSE = {"atol": 1e-4, "rtol": 1e-4}
 
 @pytest.fixture(scope="module")
 def segmenter() -> Segmenter:
-    return tiny_segmenter()
+    return tiny_segmenter(CONFIG.but(similarity=True))
 
 
 def same(a: Segmentation, b: Segmentation) -> None:
@@ -29,6 +29,7 @@ def same(a: Segmentation, b: Segmentation) -> None:
         np.testing.assert_allclose(getattr(a, name), getattr(b, name), **CLOSE)
     assert (a.mask == b.mask).mean() > 0.999
     assert a.score == pytest.approx(b.score, abs=1e-3)
+    assert a.likeness == pytest.approx(b.likeness, abs=1e-3)
 
 
 QUERY = scene(50, (70, 90))[0]
@@ -50,6 +51,15 @@ def test_what_was_shown_is_less_novel_than_what_was_not(segmenter):
     learned = segmenter.learn(photos, masks)
     strange = np.full((64, 64, 3), (255, 0, 255), np.uint8)
     assert learned.segment(photos[0]).novelty.mean() < learned.segment(strange).novelty.mean()
+
+
+def test_likeness_is_of_what_was_painted_and_without_plain_similarity_there_is_none(segmenter):
+    photo = scene(0, (SIZE, SIZE))[0]
+    mask = np.zeros((SIZE, SIZE), np.uint8)
+    mask[:, : SIZE // 2] = 1
+    likeness = segmenter.learn([photo], [mask]).maps([prepare(photo, CONFIG)])[0].likeness[0]
+    assert likeness[mask == 1].mean() > likeness[mask == 0].mean()
+    assert not tiny_segmenter().learn([photo], [mask]).maps([prepare(photo, CONFIG)])[0].likeness.any()
 
 
 def test_extending_is_learning_all_at_once(segmenter):
@@ -119,7 +129,7 @@ def test_padded_photographs_keep_their_shape():
 
 def test_maps_come_in_order_whatever_their_sizes_and_however_the_batch_is_filled(monkeypatch):
     photos, masks = scenes(2)
-    learned = tiny_segmenter(CONFIG.but(resize="pad")).learn(photos, masks)
+    learned = tiny_segmenter(CONFIG.but(resize="pad", similarity=True)).learn(photos, masks)
     sizes = [(48, 64), (20, 64), (48, 60), (64, 30), (22, 50)]
     prepared = [prepare(scene(i, size)[0], learned.segmenter.network.config) for i, size in enumerate(sizes)]
     alone = [learned.maps([one])[0] for one in prepared]
@@ -128,6 +138,7 @@ def test_maps_come_in_order_whatever_their_sizes_and_however_the_batch_is_filled
         assert together.log_odds.shape[1:] == together.novelty.shape == size
         torch.testing.assert_close(one.log_odds, together.log_odds, atol=1e-3, rtol=1e-3)
         torch.testing.assert_close(one.novelty, together.novelty, atol=1e-3, rtol=1e-3)
+        torch.testing.assert_close(one.likeness, together.likeness, atol=1e-3, rtol=1e-3)
 
 
 def test_padded_photographs_of_different_sizes_do_not_see_each_other():
@@ -233,7 +244,7 @@ def test_saving_and_loading_changes_nothing(segmenter, tmp_path):
     photos, masks = scenes(3, classes=2)
     learned = segmenter.learn(photos, masks, classes=["mug", "ünï 🍵"])
     learned.save(tmp_path / "mug.concept")
-    back = Concept.load(tmp_path / "mug.concept", tiny_segmenter())
+    back = Concept.load(tmp_path / "mug.concept", tiny_segmenter(segmenter.network.config))
     assert (back.classes, back.examples, back.sides) == (learned.classes, 3, learned.sides)
     np.testing.assert_array_equal(back.segment(QUERY).probability, learned.segment(QUERY).probability)
     same(back.without(1).segment(QUERY), learned.without(1).segment(QUERY))

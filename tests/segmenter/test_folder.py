@@ -18,7 +18,7 @@ from dgpnet.network.fast import Predictor
 from dgpnet.segmenter import Concept, Segmenter, folder, streams
 from dgpnet.segmenter.folder import Job, Options, instance_numbers, support_fingerprint
 from dgpnet.segmenter.photographs import find_photographs
-from tests.tiny import scenes, tiny_network, tiny_segmenter, write_photos, write_support
+from tests.tiny import CONFIG, scenes, tiny_network, tiny_segmenter, write_photos, write_support
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +68,26 @@ def test_all_that_can_be_asked_for(tmp_path, concept):
     np.testing.assert_allclose(shown / 255, found.uncertainty, atol=0.01)
     numbers = read_mask(tmp_path / "out" / "instances" / f"{one.key}.png")
     np.testing.assert_array_equal(numbers > 0, found.mask > 0)
+
+
+def test_what_is_unlike_the_examples_can_be_left_out(tmp_path, concept):
+    painted, masks = scenes(2)
+    able = tiny_segmenter(CONFIG.but(similarity=True)).learn(painted, masks)
+    photos = find_photographs([write_photos(tmp_path / "photos", 6)])
+    found = {photo.key: able.segment(photo.path, threshold=0.01) for photo in photos}
+    likeness = sorted(one.likeness for one in found.values() if one.mask.any())
+    assert len(likeness) > 1
+    least = (likeness[0] + likeness[-1]) / 2
+    job(tmp_path / "out", threshold=0.01, min_likeness=least).run(able, photos)
+    for key, one in found.items():
+        kept = one.mask if one.likeness >= least else np.zeros_like(one.mask)
+        np.testing.assert_array_equal(read_mask(tmp_path / "out" / "masks" / f"{key}.png"), kept)
+    rows = json.loads((tmp_path / "out" / "summary.json").read_text())["photographs"]
+    told = sorted(row["likeness"] for row in rows)
+    assert told == pytest.approx(sorted(one.likeness for one in found.values()), abs=1e-3)
+    with pytest.raises(Error, match="no plain similarity"):
+        job(tmp_path / "other", min_likeness=0.5).run(concept, photos)
+    assert not (tmp_path / "other").exists()
 
 
 def test_what_goes_out_comes_back(tmp_path, concept):
@@ -246,7 +266,12 @@ def test_two_thousand_photographs_in_constant_memory_with_no_file_missing(tmp_pa
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"threshold": 2.0}, "threshold"), ({"max_pixels": 0}, "max-pixels"), ({"format": "bmp"}, "coco, labelme")],
+    [
+        ({"threshold": 2.0}, "threshold"),
+        ({"max_pixels": 0}, "max-pixels"),
+        ({"format": "bmp"}, "coco, labelme"),
+        ({"min_likeness": 1.5}, "min-likeness"),
+    ],
 )
 def test_options_that_make_no_sense_are_refused(options, message):
     with pytest.raises(Error, match=message):

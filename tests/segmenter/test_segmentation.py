@@ -11,7 +11,7 @@ from dgpnet.segmenter.segmentation import EVERYTHING, Maps, enlarge, judge, rend
 
 
 def maps(classes: int = 2, size: tuple[int, int] = (8, 12)) -> Maps:
-    return Maps(3 * torch.randn(classes, *size), torch.rand(size))
+    return Maps(3 * torch.randn(classes, *size), torch.rand(size), torch.rand(classes, *size))
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 30), st.integers(1, 30))
@@ -54,6 +54,14 @@ def test_numbers_describe_the_maps_at_their_own_size():
     np.testing.assert_allclose(judged.uncertainty / 255, same.uncertainty, atol=0.5 / 255 + 1e-6)
 
 
+def test_likeness_is_that_of_what_was_found():
+    given_maps = maps()
+    label = render(given_maps, given_maps.novelty.shape, Calibration()).mask
+    own = [given_maps.likeness[c - 1, y, x].item() for (y, x), c in np.ndenumerate(label) if c]
+    assert judge([given_maps], Calibration())[0].likeness == pytest.approx(np.mean(own), rel=1e-5)
+    assert judge([given_maps], Calibration(), threshold=1.0)[0].likeness == 1  # nothing was found
+
+
 @pytest.mark.parametrize("threshold", [None, 0.7])
 def test_photographs_are_judged_together_as_alone(monkeypatch, threshold):
     curve = Curve((0.0, 0.2, 1.0), (0.1, 0.5, 0.6))
@@ -63,7 +71,7 @@ def test_photographs_are_judged_together_as_alone(monkeypatch, threshold):
     monkeypatch.setattr(segmentation, "BAND", 200)
     for one, together in zip(alone, judge(several, calibration, threshold=threshold), strict=True):
         np.testing.assert_array_equal(one.uncertainty, together.uncertainty)
-        for name in ("score", "mean_uncertainty", "mean_novelty"):
+        for name in ("score", "mean_uncertainty", "mean_novelty", "likeness"):
             assert getattr(one, name) == pytest.approx(getattr(together, name), rel=1e-5)
 
 

@@ -30,6 +30,12 @@ def segment(
     ] = None,
     tile: Annotated[bool, typer.Option("--tile", help="See large photographs in overlapping tiles.")] = False,
     max_pixels: Annotated[int, typer.Option("--max-pixels", help="Refuse photographs with more.")] = MAX_PIXELS,
+    min_likeness: Annotated[
+        float,
+        typer.Option(
+            "--min-likeness", help="Leave masks empty where what was found is less like what was painted (try 0.35)."
+        ),
+    ] = 0.0,
     classes: Classes = None,
     images: Images = None,
     model: Model = "default",
@@ -49,7 +55,7 @@ def segment(
     from dgpnet.segmenter.ledger import OUTPUTS
     from dgpnet.segmenter.photographs import find_photographs
 
-    options = Options(format, overlay, uncertainty, instances, threshold, tile, max_pixels)
+    options = Options(format, overlay, uncertainty, instances, threshold, tile, max_pixels, min_likeness)
     # Neither results nor masks are photographs, wherever they lie.
     found = find_photographs(photos, skip=[out, *(out / name for name in OUTPUTS), support, support / "masks"])
     segmenter = load(model, device=device)

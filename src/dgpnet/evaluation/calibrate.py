@@ -64,11 +64,6 @@ def found_share(counts: Counts) -> NDArray[np.float64]:
     return np.asarray(pixels[:, centres() > 0].sum(axis=1) / np.maximum(pixels.sum(axis=1), 1))
 
 
-def scores(counts: Counts, calibration: Calibration) -> NDArray[np.float64]:
-    """(E,) the IoU that a calibrated network predicts for its mask of each query. counts: (E, 2, BINS)."""
-    return _applied(calibration.score, _overlap(counts, calibration)[0])
-
-
 def log_odds_counts(log_odds: Tensor, target: Tensor) -> Tensor:
     """log_odds (b, H, W) and target (b, H, W) in {0, 1, 255} -> (b, 2, BINS) int64: pixels by truth and log-odds."""
     place = ((log_odds + _REACH) * (BINS / (2 * _REACH))).long().clamp_(0, BINS - 1)

@@ -3,6 +3,7 @@
     python -m dgpnet.experiments.default_model try --data DATA --encoders DIR --out RUNS          # the variants
     python -m dgpnet.experiments.default_model ship --model default --data DATA --encoders DIR --out RUNS
     python -m dgpnet.experiments.default_model recalibrate --model default --data DATA --out RUNS
+    python -m dgpnet.experiments.default_model absence --model default --data DATA          # without the object
 
 DATA holds VOC2012/, many/, clothing/, cutouts/ and, to measure on, coco/ and coco-mini-episodes.json; DIR holds
 resnet50.safetensors and efficientnet_lite0.safetensors as `dgpnet weights fetch` writes them. Variants are chosen by
@@ -24,6 +25,7 @@ from dgpnet import __version__, data, weights
 from dgpnet.data.augment import Augmentation
 from dgpnet.data.dataset import Dataset
 from dgpnet.evaluation import Options, calibrate, evaluate, fit
+from dgpnet.experiments.absence import QUIET, absent
 from dgpnet.files import atomic
 from dgpnet.network import DGPNet
 from dgpnet.segmenter.calibration import Calibration
@@ -36,8 +38,6 @@ HELD_OUT = {"pascal": 1, "many": 0, "clothing": 0}
 PASCAL_CLASSES = ("cat", "chair", "cow")
 COMPOSITES = 3000
 SHOTS = (1, 5)
-QUIET = 0.005
-"""A mask of less than this part of the photograph is as good as none."""
 #: What each model that ships is: a variant, trained for so many iterations.
 SHIPPED = {"default": ("light", 11_000), "small": ("small", 5_500)}
 Figures = dict[str, dict[str, dict[str, float | None]]]
@@ -152,8 +152,8 @@ def measure(network: DGPNet, sets: dict[str, Dataset], episodes: int) -> Figures
         results = evaluate(network, dataset, options)
         found["miou"][name] = {str(k): round(100 * r.miou.mean, 2) for k, r in results.shots.items()}
         drawn = data.episodes(dataset, seed=0, indices=range(episodes // 2), max_shots=max(SHOTS))
-        absent = data.absent_episodes(dataset, drawn, seed=0)
-        counted = {str(k): calibrate.count(network, dataset, absent, k, _precision(network), 96) for k in SHOTS}
+        lacking = data.absent_episodes(dataset, drawn, seed=0)
+        counted = {str(k): calibrate.count(network, dataset, lacking, k, _precision(network), 96) for k in SHOTS}
         found["quiet"][name] = {k: _quiet(counts) for k, counts in counted.items()}
     return found
 
@@ -284,26 +284,29 @@ def measure_shipped(path: Path, root: Path, cache: Path | None) -> dict[str, Any
         name: evaluate(network, dataset, options, listed=chosen, calibration=calibration).to_json()
         for name, chosen in (("coco-mini", listed), ("coco-mini, ten supports", full))
     }
-    return {**found, "coco-mini, absent": absence(network, dataset, listed, calibration)}
+    return {**found, "coco-mini, absent": absent(network, dataset, listed, calibration, SHOTS)}
 
 
-def absence(
-    network: DGPNet, dataset: Dataset, episodes: list[data.Episode], calibration: Calibration
-) -> dict[str, dict[str, float | None]]:
-    """At 1 and 5 shots, on photographs without the object: `quiet`, how many of 100 stay empty; `found`, the part of
-    their pixels that is found, in percent; `auroc`, of the score, for telling them from photographs that show it."""
-    absent = data.absent_episodes(dataset, episodes, seed=0)
-    result = {}
-    for k in SHOTS:
-        there, not_there = (calibrate.count(network, dataset, some, k, "float32", 96) for some in (episodes, absent))
-        good, bad = (calibrate.scores(counts, calibration) for counts in (there, not_there))
-        above = (good[:, None] > bad) + 0.5 * (good[:, None] == bad)
-        result[str(k)] = {
-            "quiet": _quiet(not_there),
-            "found": round(100 * float(calibrate.found_share(not_there).mean()), 2),
-            "auroc": round(float(above.mean()), 3),
-        }
-    return result
+@app.command("absence")
+def measure_absence(
+    root: Data,
+    model: Annotated[str, typer.Option(help="default, small, or the path of a checkpoint.")] = "default",
+    episodes: int = 300,
+    cache: Path | None = None,
+) -> None:
+    """What a model does with photographs that lack the object, and which of its figures tell them from others."""
+    path = weights.checkpoint_path(model)
+    network = weights.load(path, device="cuda" if torch.cuda.is_available() else "cpu")
+    calibration = Calibration.from_json(weights.read_metadata(path)["calibration"])
+    pascal = data.build("pascal", root / "VOC2012", split="test", size=network.config.size, cache=cache)
+    pascal, _ = data.trainable(pascal, max(SHOTS))
+    sets = {
+        "pascal": (pascal, data.episodes(pascal, seed=0, indices=range(episodes), max_shots=max(SHOTS))),
+        "coco-mini": coco_mini(root, network.config.size, cache),
+    }
+    for name, (dataset, listed) in sets.items():
+        found = absent(network, dataset, listed[:episodes], calibration, SHOTS)
+        print(json.dumps({"model": model, name: found}), flush=True)
 
 
 def _append(path: Path, record: dict[str, Any]) -> None:

@@ -8,6 +8,15 @@ channels a query gives (`channels`).
 from dgpnet.learners.base import Learned, Learner
 from dgpnet.learners.gaussian import GaussianLearner
 from dgpnet.learners.nothing import NoLearner
-from dgpnet.learners.similarity import PriorMask, Prototype, Similarity
+from dgpnet.learners.similarity import LearnedSimilarity, PriorMask, Prototype, Similarity
 
-__all__ = ["GaussianLearner", "Learned", "Learner", "NoLearner", "PriorMask", "Prototype", "Similarity"]
+__all__ = [
+    "GaussianLearner",
+    "Learned",
+    "LearnedSimilarity",
+    "Learner",
+    "NoLearner",
+    "PriorMask",
+    "Prototype",
+    "Similarity",
+]

@@ -54,6 +54,16 @@ class LearnedSimilarity:
     def novelty(self, x: Tensor, maps: Tensor) -> Tensor:
         return x.new_zeros(x.shape[:3])
 
+    def likeness(self, x: Tensor) -> Tensor:
+        """Query features (Q, H, W, D) -> (Q, C, H, W): cosine to the mean of what was shown of each class."""
+        with full_precision(x.device):
+            return _to_prototype(F.normalize(at_least_float32(x), dim=-1), *self.some(Similarity.MOST))
+
+    def some(self, most: int) -> tuple[Tensor, Tensor]:
+        """x and m of all support points, or of at most so many, evenly spaced."""
+        step = -(-self.x.shape[1] // most)
+        return self.x[:, ::step], self.m[:, ::step]
+
     def extend(self, x: Tensor, y: Tensor) -> LearnedSimilarity:
         more = self.learner.learn(x, y)
         x, m = torch.cat([self.x, more.x], 1), torch.cat([self.m, more.m], 1)
@@ -113,9 +123,7 @@ class Similarity(_Comparing):
         return 3
 
     def compare(self, x: Tensor, support: LearnedSimilarity) -> Tensor:
-        total = support.x.shape[1]
-        step = -(-total // self.MOST)
-        points, share = support.x[:, ::step], support.m[:, ::step]
+        points, share = support.some(self.MOST)
         cosines = _cosines(x, points)
         foreground, background = _nearest(cosines, share), _nearest(cosines, 1 - share)
         prototypes = _to_prototype(x, points, share) - _to_prototype(x, points, 1 - share)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +18,16 @@ from torch import Tensor, nn
 from dgpnet.errors import Error
 from dgpnet.gp import Exponential, Kernel, Linear, SquaredExponential
 from dgpnet.gp.linalg import at_least_float32, capturing
-from dgpnet.learners import GaussianLearner, Learned, Learner, NoLearner, PriorMask, Prototype, Similarity
+from dgpnet.learners import (
+    GaussianLearner,
+    Learned,
+    LearnedSimilarity,
+    Learner,
+    NoLearner,
+    PriorMask,
+    Prototype,
+    Similarity,
+)
 from dgpnet.network.config import Config
 from dgpnet.network.decoder import Decoder
 from dgpnet.network.encoders import build_encoder
@@ -82,6 +92,21 @@ class Memory:
     def budgeted(self) -> bool:
         """Whether inducing points stand for the support (see `dgpnet.gp.inducing`)."""
         return any("basis" in branch.tensors() for branch in self.learned.values())
+
+
+class Answer(NamedTuple):
+    """What a network says of N photographs of H × W pixels, C classes.
+
+    logits     (N, C, 2, H, W)
+    novelty    (N, H, W) in [0, 1]: the posterior's standard deviation over the prior's, averaged over the levels; 0 for
+               learners that have none
+    likeness   (N, C, H, W): cosine of the encoder's own features to the mean of what was shown of the class, at the
+               deepest level; 0 for networks without `Config.similarity`
+    """
+
+    logits: Tensor
+    novelty: Tensor
+    likeness: Tensor
 
 
 class Branch(nn.Module):
@@ -203,20 +228,25 @@ class DGPNet(nn.Module):
         features = self.encoder(photos)
         return self.decode(features, self.maps(memory, features), memory.classes)
 
-    def answer(self, memory: Memory, photos: Tensor) -> tuple[Tensor, Tensor]:
-        """`predict`, and the novelty (N, H, W) in [0, 1]: the posterior's standard deviation over the prior's, averaged
-        over the levels; 0 for learners that have none."""
+    def answer(self, memory: Memory, photos: Tensor) -> Answer:
+        """`predict`, and how unlike and how like the examples each pixel is."""
         check_photos(photos)
         features = self.encoder(photos)
         branches = self.named_branches()
         points = {name: self.branch_features(branch, features) for name, branch in branches.items()}
         maps = {name: memory.learned[name].predict(x) for name, x in points.items()}
         logits = self.decode(features, maps, memory.classes)
+        size = photos.shape[-2:]
+        novelty, likeness = logits.new_zeros(photos.shape[0], *size), torch.zeros_like(logits[:, :, 0])
         novel = [memory.learned[name].novelty(points[name], maps[name]) for name, b in branches.items() if b.projected]
-        if not novel:
-            return logits, logits.new_zeros(photos.shape[0], *photos.shape[-2:])
-        novelty = torch.stack([_resize(n[:, None].float(), photos.shape[-2:]) for n in novel]).mean(0)
-        return logits, novelty[:, 0]
+        if novel:
+            novelty = torch.stack([_resize(n[:, None].float(), size) for n in novel]).mean(0)[:, 0]
+        if self.config.similarity:
+            name = f"{max(self.config.levels)}_similarity"
+            shown = memory.learned[name]
+            assert isinstance(shown, LearnedSimilarity)
+            likeness = _resize(shown.likeness(points[name]).float(), size)
+        return Answer(logits, novelty, likeness)
 
     def forward(self, support_photos: Tensor, support_masks: Tensor, query: Tensor) -> Tensor:
         """One class an episode, supports and query in one pass of the encoder: what training runs.

@@ -22,7 +22,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from dgpnet.network.activated import activated, how
 from dgpnet.network.decoder import Refine
-from dgpnet.network.dgpnet import DGPNet, Memory
+from dgpnet.network.dgpnet import Answer, DGPNet, Memory
 from dgpnet.network.encoders.resnet import BasicBlock, Bottleneck, ResNet
 from dgpnet.network.mask_encoder import Block
 from dgpnet.network.prepared import Prepared, PreparedConv, available
@@ -237,12 +237,11 @@ class Predictor:
         return self.network.predict(memory, self._ready(photos))
 
     @torch.no_grad()
-    def answer(self, memory: Memory, photos: Tensor) -> tuple[Tensor, Tensor]:
+    def answer(self, memory: Memory, photos: Tensor) -> Answer:
         def answer(photos: Tensor) -> tuple[Tensor, ...]:
             return self.network.answer(memory, self._ready(photos))
 
-        logits, novelty = self._call((id(memory), photos.shape), memory, answer, photos)
-        return logits, novelty
+        return Answer(*self._call((id(memory), photos.shape), memory, answer, photos))
 
     @torch.no_grad()
     def episode(self, support_photos: Tensor, support_masks: Tensor, query: Tensor) -> Tensor:

@@ -138,11 +138,11 @@ class Concept:
             if self.segmenter.device.type == "cuda":
                 count = 1 << (len(places) - 1).bit_length() if mixed else batch
             given = self.segmenter.as_input([photos[i].photo for i in places], count=count)
-            logits, novelty = self.segmenter.predictor.answer(self.memory, given)
+            logits, novelty, likeness = self.segmenter.predictor.answer(self.memory, given)
             log_odds = logits[:, :, 1] - logits[:, :, 0]
-            for i, odds, new in zip(places, log_odds, novelty, strict=False):
+            for i, *maps in zip(places, log_odds, novelty, likeness, strict=False):
                 height, width = photos[i].photo.shape[1:]
-                found[i] = Maps(odds[:, :height, :width], new[:height, :width])
+                found[i] = Maps(*(one[..., :height, :width] for one in maps))
         return [found[i] for i in range(len(photos))]
 
     def maps_of_tiles(self, photo: NDArray[np.uint8]) -> Maps:
@@ -152,21 +152,22 @@ class Concept:
         side = tile_side(size, config.size, self.sides)
         if max(size) <= side:
             return self.maps([prepare(photo, config)])[0]
-        sums = torch.zeros(len(self.classes) + 1, *size, device=device)
+        classes = len(self.classes)
+        sums = torch.zeros(2 * classes + 1, *size, device=device)
         total = torch.zeros(size, device=device)
-        at_once = self.segmenter.batch(len(self.classes))
+        at_once = self.segmenter.batch(classes)
         for corners in batches(tile_corners(size, side), at_once):
             tiles = [np.ascontiguousarray(photo[y : y + side, x : x + side]) for y, x in corners]
             found = self.maps([prepare(tile, config) for tile in tiles], batch=at_once)
             for (y, x), tile, maps in zip(corners, tiles, found, strict=True):
                 height, width = tile.shape[:2]
-                both = torch.cat([maps.log_odds, maps.novelty[None]])
-                both = F.interpolate(both[None], (height, width), mode="bilinear", align_corners=False)[0]
+                all_maps = torch.cat([maps.log_odds, maps.likeness, maps.novelty[None]])
+                all_maps = F.interpolate(all_maps[None], (height, width), mode="bilinear", align_corners=False)[0]
                 share = blend_weights(height, width, device)
-                sums[:, y : y + height, x : x + width] += both * share
+                sums[:, y : y + height, x : x + width] += all_maps * share
                 total[y : y + height, x : x + width] += share
         sums /= total
-        return Maps(sums[:-1], sums[-1])
+        return Maps(sums[:classes], sums[-1], sums[classes:-1])
 
     # -- growing and shrinking -----------------------------------------------------------------------------------------
 

@@ -50,6 +50,7 @@ class Options:
     threshold     probability that a class needs; None: the most probable label wins
     tile          overlapping tiles for photographs larger than the network's size
     max_pixels    photographs with more are refused before they are decoded
+    min_likeness  where what was found is less like what was painted, the mask stays empty
     """
 
     format: str | None = None
@@ -59,9 +60,12 @@ class Options:
     threshold: float | None = None
     tile: bool = False
     max_pixels: int = MAX_PIXELS
+    min_likeness: float = 0.0
 
     def __post_init__(self) -> None:
         check_threshold(self.threshold)
+        if not 0 <= self.min_likeness <= 1:
+            raise Error(f"min-likeness lies between 0 and 1; given {self.min_likeness}.")
         if self.max_pixels < 1:
             raise Error(f"max-pixels is a number of pixels, at least 1; given {self.max_pixels}.")
         if self.format is not None and self.format not in FORMATS:
@@ -118,6 +122,8 @@ class Job:
 
     def run(self, concept: Concept, photographs: Sequence[Photograph], *, advance: Advance | None = None) -> Outcome:
         """Segment what is not done yet, then write summary, annotations and report of all that is done."""
+        if self.options.min_likeness and not concept.segmenter.network.config.similarity:
+            raise Error("This model has no plain similarity to tell likeness by; leave --min-likeness out.")
         todo = [photo for photo in photographs if not self._is_done(photo)]
         before = len(photographs) - len(todo)
         failures: dict[str, str] = {}
@@ -227,6 +233,8 @@ class Job:
         )
         uncertainty = (found["uncertainty"] * 255).round().byte().cpu().numpy() if self.options.uncertainty else None
         mask = found["mask"].cpu().numpy()
+        if judged.likeness < self.options.min_likeness:
+            mask.fill(0)
         return Result(mask, uncertainty, judged, len(concept.classes), seconds + time.perf_counter() - start)
 
     def _write(self, decoded: Decoded, result: Result) -> None:
@@ -254,6 +262,7 @@ class Job:
                     score=judged.score,
                     uncertainty=judged.mean_uncertainty,
                     novelty=judged.mean_novelty,
+                    likeness=judged.likeness,
                     areas=tuple(Image.fromarray(result.mask).histogram()[1 : result.classes + 1]),
                     seconds=decoded.seconds + result.seconds + time.perf_counter() - start,
                 )

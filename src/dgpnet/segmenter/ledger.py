@@ -44,6 +44,7 @@ class Entry:
     novelty: float
     areas: tuple[int, ...]
     seconds: float
+    likeness: float = 0.0
 
 
 def stamp(path: Path) -> tuple[int, int]:

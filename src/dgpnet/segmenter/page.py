@@ -92,7 +92,7 @@ kbd { font: 12px ui-monospace, monospace; border: 1px solid var(--line); border-
     <select id="order" aria-label="Order">
       <option value="score">Least certain first</option>
       <option value="-score">Most certain first</option>
-      <option value="-novelty">Least like the examples first</option>
+      <option value="likeness">Least like the examples first</option>
       <option value="-area">Largest area first</option>
       <option value="area">Smallest area first</option>
       <option value="name">By name</option>
@@ -129,8 +129,8 @@ kbd { font: 12px ui-monospace, monospace; border: 1px solid var(--line); border-
 const PER_PAGE = 60;
 const report = window.dgpnetReport;
 const byId = (id) => document.getElementById(id);
-const rows = report.rows.map(([name, width, height, score, uncertainty, novelty, areas, seconds]) =>
-  ({ name, width, height, score, uncertainty, novelty, areas, seconds,
+const rows = report.rows.map(([name, width, height, score, likeness, uncertainty, novelty, areas, seconds]) =>
+  ({ name, width, height, score, likeness, uncertainty, novelty, areas, seconds,
      area: areas.reduce((sum, part) => sum + part, 0) / (width * height) }));
 let shown = rows, page = 0, open = -1;
 
@@ -189,6 +189,8 @@ function turn(to) {
     const stack = make("div", { className: "stack" }, ["photo", "mask", "uncertainty"].map((k) => picture(k, row)));
     const caption = make("div", { className: "caption" }, [
       make("span", { className: "name", title: row.name }, named(row.name)),
+      make("span", { className: "soft", title: "Likeness of what was found to what was painted",
+                     textContent: "≈ " + row.likeness.toFixed(2) }),
       make("span", { className: "score " + grade(row.score), textContent: row.score.toFixed(2) })]);
     return make("button", { className: "card", onclick: () => view(page * PER_PAGE + i) }, [stack, caption]);
   });
@@ -210,7 +212,7 @@ function view(index) {
   byId("v-score").className = "score " + grade(row.score);
   const facts = [`${row.width} × ${row.height}`, ...report.classes.map(({ name }, i) =>
     `${name} ${percent(row.areas[i] / (row.width * row.height))}`), `uncertainty ${percent(row.uncertainty)}`,
-    `novelty ${percent(row.novelty)}`, `${row.seconds.toFixed(2)} s`];
+    `likeness ${row.likeness.toFixed(2)}`, `novelty ${percent(row.novelty)}`, `${row.seconds.toFixed(2)} s`];
   byId("v-facts").replaceChildren(...facts.map((text) => make("span", { textContent: text })));
   byId("v-place").textContent = `${index + 1} of ${shown.length}`;
   byId("v-photo").replaceChildren(picture("photo", row));

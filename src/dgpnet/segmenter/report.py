@@ -83,8 +83,8 @@ def write_report(
         "title": title,
         "classes": [{"name": name, "colour": colour} for name, colour in zip(classes, colours, strict=True)],
         "rows": [
-            [e.key, e.width, e.height, round(e.score, 5), round(e.uncertainty, 5), round(e.novelty, 5), e.areas,
-             round(e.seconds, 4)]
+            [e.key, e.width, e.height, round(e.score, 5), round(e.likeness, 5), round(e.uncertainty, 5),
+             round(e.novelty, 5), e.areas, round(e.seconds, 4)]
             for e in entries
         ],
         "failures": list(failures.items()),
@@ -105,7 +105,7 @@ def write_summary(
     with atomic(out / "summary.json") as temporary:
         whole = {**about, "classes": list(classes), "photographs": photographs, "failures": listed}
         temporary.write_text(json.dumps(whole, indent=1, ensure_ascii=False), encoding="utf-8")
-    columns = ["photo", "mask", "score", "uncertainty", "novelty", "width", "height"]
+    columns = ["photo", "mask", "score", "likeness", "uncertainty", "novelty", "width", "height"]
     columns += [f"area {name}" for name in classes] + ["seconds", "error"]
     with atomic(out / "summary.csv") as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         table = csv.DictWriter(file, columns)
@@ -121,6 +121,7 @@ def _row(entry: Entry, classes: Sequence[str]) -> dict[str, Any]:
         "photo": entry.name,
         "mask": f"masks/{entry.key}.png",
         "score": round(entry.score, 5),
+        "likeness": round(entry.likeness, 5),
         "uncertainty": round(entry.uncertainty, 5),
         "novelty": round(entry.novelty, 5),
         "width": entry.width,

@@ -29,6 +29,7 @@ class Segmentation:
     uncertainty   float32 (H, W) in [0, 1]: the calibrated probability that this pixel's label is wrong
     novelty       float32 (H, W) in [0, 1]: posterior over prior standard deviation; "nothing like this was shown"
     score         in [0, 1], higher is better: the expected IoU
+    likeness      in [0, 1], higher is better: how like what was painted that is which was found; 1 if nothing was
     """
 
     mask: NDArray[np.uint8]
@@ -36,14 +37,17 @@ class Segmentation:
     uncertainty: NDArray[np.float32]
     novelty: NDArray[np.float32]
     score: float
+    likeness: float
 
 
 @dataclass(frozen=True, eq=False)
 class Maps:
-    """What the network says of a photograph, at its own resolution: log_odds (C, h, w), novelty (h, w), float32."""
+    """What the network says of a photograph, at its own resolution: log_odds (C, h, w), novelty (h, w), likeness
+    (C, h, w), float32."""
 
     log_odds: Tensor
     novelty: Tensor
+    likeness: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,13 +55,14 @@ class Judged:
     """How sure the network is of a photograph, at its own resolution.
 
     uncertainty   uint8 (h, w): 255 where the label is surely wrong
-    score, mean_uncertainty, mean_novelty   in [0, 1]
+    score, mean_uncertainty, mean_novelty, likeness   in [0, 1]
     """
 
     uncertainty: NDArray[np.uint8]
     score: float
     mean_uncertainty: float
     mean_novelty: float
+    likeness: float
 
 
 EVERYTHING = frozenset({"mask", "probability", "uncertainty", "novelty"})
@@ -72,7 +77,8 @@ def render(
     """
     (judged,) = judge([maps], calibration, threshold=threshold)
     found = enlarge(maps, size, calibration, threshold=threshold)
-    return Segmentation(**{name: values.cpu().numpy() for name, values in found.items()}, score=judged.score)
+    arrays = {name: values.cpu().numpy() for name, values in found.items()}
+    return Segmentation(**arrays, score=judged.score, likeness=judged.likeness)
 
 
 def judge(maps: Sequence[Maps], calibration: Calibration, *, threshold: float | None = None) -> list[Judged]:
@@ -89,20 +95,25 @@ def judge(maps: Sequence[Maps], calibration: Calibration, *, threshold: float | 
 
 def _judge(maps: list[Maps], calibration: Calibration, threshold: float | None) -> list[Judged]:
     classes, height, width = maps[0].log_odds.shape
-    log_odds = _stacked([one.log_odds for one in maps], 1)
+    log_odds, likeness = (_stacked([getattr(one, name) for one in maps], 1) for name in ("log_odds", "likeness"))
     novelty = _stacked([one.novelty for one in maps], 0).mean((1, 2), dtype=torch.float64)
     expected = novelty.new_zeros(len(maps), 2, classes)
-    doubt = torch.zeros_like(novelty)
+    doubt, alike, found = (torch.zeros_like(novelty) for _ in range(3))
     bands: list[Tensor] = []
-    for band in log_odds.split(max(1, BAND // (len(maps) * width * EACH * (classes + 1))), 2):
+    rows = max(1, BAND // (len(maps) * width * EACH * (classes + 1)))
+    for band, like in zip(log_odds.split(rows, 2), likeness.split(rows, 2), strict=True):
         probability = calibration.probability(band)
         label = _labels(band, calibration, threshold).long()
         uncertainty = calibration.uncertainty(probability, label)
         expected += torch.vmap(overlaps, in_dims=(1, 0, 0))(probability, uncertainty, label)
         doubt += uncertainty.sum((1, 2))
+        own = like.gather(0, (label - 1).clamp(min=0)[None])[0]
+        alike += torch.where(label > 0, own, 0.0).sum((1, 2))
+        found += (label > 0).sum((1, 2))
         bands.append((uncertainty * 255).round().byte())
     score = calibration.score(torch.vmap(expected_iou, in_dims=(0, None))(expected, height * width))
-    numbers = torch.stack([score, doubt / (height * width), novelty], 1).tolist()
+    alike = torch.where(found > 0, alike / found, 1.0).clamp(0, 1)
+    numbers = torch.stack([score, doubt / (height * width), novelty, alike], 1).tolist()
     levels = torch.cat(bands, 1).cpu().numpy()
     return [Judged(level, *row) for level, row in zip(levels, numbers, strict=True)]
 
