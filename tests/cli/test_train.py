@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from dgpnet import weights
 from dgpnet.cli import run
+from dgpnet.network.encoders import build_encoder
 from dgpnet.training import TrainConfig
 
 TINY = [
@@ -57,6 +59,15 @@ def test_options_become_the_configuration(tmp_path: Path, cache: list[str]) -> N
     assert (config.sources[0].fold, config.sources[0].options) == (0, {"photographs": 40, "objects": 2})
     assert (config.sources[1].dataset, config.sources[1].root, config.sources[1].weight) == ("synthetic", "", 0.5)
     assert config.schedule == "cosine"
+
+
+def test_the_network_has_its_strides_where_the_weights_have_them(tmp_path: Path, cache: list[str]) -> None:
+    body = build_encoder("resnet50", "1x1").state_dict()
+    weights.save_encoder(tmp_path / "keras.safetensors", weights.EncoderWeights("resnet50", "1x1", body, {}))
+    wanted = ["--set", "network.encoder=resnet50", "--iterations", "1"]
+    given = ["--encoder-weights", str(tmp_path / "keras.safetensors")]
+    assert run(["train", *TINY, *wanted, *given, *cache, "--out", str(tmp_path / "run")]) == 0
+    assert TrainConfig.from_json((tmp_path / "run" / "config.json").read_text()).network.stride_on == "1x1"
 
 
 @pytest.mark.parametrize(

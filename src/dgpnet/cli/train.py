@@ -75,13 +75,17 @@ def train(
     from dgpnet.training import NonFinite, Running, Source, with_settings
     from dgpnet.training import recipe as named_recipe
     from dgpnet.training import train as run
+    from dgpnet.weights import read_encoder
 
     config = named_recipe(recipe, dataset)
+    network = _network(preset, config.network) if preset else config.network
+    if encoder_weights is not None:
+        network = network.but(stride_on=read_encoder(encoder_weights, allow_pickle=allow_pickle).stride_on)
     first = Source(dataset, _absolute(root), fold=fold, classes=_listed(classes), options=_pairs(options))
     config = dataclasses.replace(
         config,
         sources=(first, *(_mixed(text) for text in mix or [])),
-        network=_network(preset, config.network) if preset else config.network,
+        network=network,
         encoder_weights=_absolute(encoder_weights),
         shots=_numbers(shots) if shots else config.shots,
         iterations=iterations if iterations is not None else config.iterations,
