@@ -11,7 +11,7 @@ import typer
 
 from dgpnet import weights
 from dgpnet.cli import COMMANDS, application, run
-from tests.tiny import tiny_checkpoint, write_photos, write_support
+from tests.tiny import CONFIG, tiny_checkpoint, write_photos, write_support
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [page for page in [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))] if page.is_file()]
@@ -50,7 +50,7 @@ def commands(page: Path) -> Iterator[list[str]]:
 @pytest.fixture
 def folder(tmp_path, monkeypatch) -> Path:
     """The working directory, with a tiny model under every name that pages use."""
-    model = tiny_checkpoint(tmp_path / "model.safetensors")
+    model = tiny_checkpoint(tmp_path / "model.safetensors", CONFIG.but(similarity=True))
     real = weights.checkpoint_path
     monkeypatch.setattr(weights, "checkpoint_path", lambda name: model if name in ("default", "small") else real(name))
     monkeypatch.setenv("DGPNET_CACHE", str(tmp_path / "cache"))
