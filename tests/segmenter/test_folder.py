@@ -12,12 +12,14 @@ from PIL import Image
 from dgpnet import images
 from dgpnet.annotations import read_support
 from dgpnet.errors import Error
-from dgpnet.images import read_mask
+from dgpnet.images import read_mask, read_photo
 from dgpnet.network import fast
 from dgpnet.network.fast import Predictor
 from dgpnet.segmenter import Concept, Segmenter, folder, streams
 from dgpnet.segmenter.folder import Job, Options, instance_numbers, support_fingerprint
 from dgpnet.segmenter.photographs import find_photographs
+from dgpnet.segmenter.segmentation import judge
+from dgpnet.segmenter.support import prepare
 from tests.tiny import CONFIG, scenes, tiny_network, tiny_segmenter, write_photos, write_support
 
 
@@ -70,17 +72,20 @@ def test_all_that_can_be_asked_for(tmp_path, concept):
     np.testing.assert_array_equal(numbers > 0, found.mask > 0)
 
 
-def test_what_is_unlike_the_examples_can_be_left_out(tmp_path, concept):
-    painted, masks = scenes(2)
+def test_classes_that_are_unlike_the_examples_can_be_left_out(tmp_path, concept):
+    painted, masks = scenes(2, classes=2)
     able = tiny_segmenter(CONFIG.but(similarity=True)).learn(painted, masks)
     photos = find_photographs([write_photos(tmp_path / "photos", 6)])
-    found = {photo.key: able.segment(photo.path, threshold=0.01) for photo in photos}
-    likeness = sorted(one.likeness for one in found.values() if one.mask.any())
-    assert len(likeness) > 1
-    least = (likeness[0] + likeness[-1]) / 2
+    maps = {p.key: able.maps([prepare(read_photo(p.path), CONFIG)])[0] for p in photos}
+    found = {p.key: able.segment(p.path, threshold=0.01) for p in photos}
+    likeness = {
+        key: judge([one], able.segmenter.calibration, threshold=0.01)[0].class_likeness for key, one in maps.items()
+    }
+    seen = sorted(one for both in likeness.values() for one in both if one < 1)
+    least = (seen[0] + seen[-1]) / 2
     job(tmp_path / "out", threshold=0.01, min_likeness=least).run(able, photos)
     for key, one in found.items():
-        kept = one.mask if one.likeness >= least else np.zeros_like(one.mask)
+        kept = np.where(np.isin(one.mask, [c for c in (1, 2) if likeness[key][c - 1] >= least]), one.mask, 0)
         np.testing.assert_array_equal(read_mask(tmp_path / "out" / "masks" / f"{key}.png"), kept)
     rows = json.loads((tmp_path / "out" / "summary.json").read_text())["photographs"]
     told = sorted(row["likeness"] for row in rows)

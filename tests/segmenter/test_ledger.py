@@ -30,6 +30,7 @@ def entry(photo: Photograph) -> Entry:
         score=0.5,
         uncertainty=0.1,
         novelty=0.2,
+        likeness=0.4,
         areas=(5, 6),
         seconds=0.01,
     )

@@ -11,7 +11,7 @@ from dgpnet.segmenter.report import for_review, thumbnail, write_report, write_s
 
 
 def entry(name: str, score: float) -> Entry:
-    return Entry(name + ".jpg", name, f"/photos/{name}.jpg", (1, 2), 40, 30, score, 0.25, 0.5, (100, 20), 0.125)
+    return Entry(name + ".jpg", name, f"/photos/{name}.jpg", (1, 2), 40, 30, score, 0.25, 0.5, 0.75, (100, 20), 0.125)
 
 
 ENTRIES = [entry("a", 0.9), entry("trip/b", 0.1), entry("c", 0.5)]

@@ -57,9 +57,12 @@ def test_numbers_describe_the_maps_at_their_own_size():
 def test_likeness_is_that_of_what_was_found():
     given_maps = maps()
     label = render(given_maps, given_maps.novelty.shape, Calibration()).mask
-    own = [given_maps.likeness[c - 1, y, x].item() for (y, x), c in np.ndenumerate(label) if c]
-    assert judge([given_maps], Calibration())[0].likeness == pytest.approx(np.mean(own), rel=1e-5)
-    assert judge([given_maps], Calibration(), threshold=1.0)[0].likeness == 1  # nothing was found
+    own = {c: [given_maps.likeness[c - 1, y, x].item() for y, x in np.argwhere(label == c)] for c in (1, 2)}
+    (judged,) = judge([given_maps], Calibration())
+    assert judged.likeness == pytest.approx(np.mean(own[1] + own[2]), rel=1e-5)
+    assert judged.class_likeness == pytest.approx([np.mean(own[1]), np.mean(own[2])], rel=1e-5)
+    (nothing,) = judge([given_maps], Calibration(), threshold=1.0)
+    assert (nothing.likeness, nothing.class_likeness) == (1, (1, 1))
 
 
 @pytest.mark.parametrize("threshold", [None, 0.7])

@@ -32,9 +32,7 @@ def segment(
     max_pixels: Annotated[int, typer.Option("--max-pixels", help="Refuse photographs with more.")] = MAX_PIXELS,
     min_likeness: Annotated[
         float,
-        typer.Option(
-            "--min-likeness", help="Leave masks empty where what was found is less like what was painted (try 0.35)."
-        ),
+        typer.Option("--min-likeness", help="Leave out what was found and is less like what was painted (try 0.3)."),
     ] = 0.0,
     classes: Classes = None,
     images: Images = None,

@@ -50,7 +50,8 @@ class Options:
     threshold     probability that a class needs; None: the most probable label wins
     tile          overlapping tiles for photographs larger than the network's size
     max_pixels    photographs with more are refused before they are decoded
-    min_likeness  where what was found is less like what was painted, the mask stays empty
+    min_likeness  a class that is less like what was painted is taken out of a photograph's mask; all else that is said
+                  of the photograph stays that of what was found
     """
 
     format: str | None = None
@@ -233,8 +234,9 @@ class Job:
         )
         uncertainty = (found["uncertainty"] * 255).round().byte().cpu().numpy() if self.options.uncertainty else None
         mask = found["mask"].cpu().numpy()
-        if judged.likeness < self.options.min_likeness:
-            mask.fill(0)
+        for c, likeness in enumerate(judged.class_likeness, 1):
+            if likeness < self.options.min_likeness:
+                mask[mask == c] = 0
         return Result(mask, uncertainty, judged, len(concept.classes), seconds + time.perf_counter() - start)
 
     def _write(self, decoded: Decoded, result: Result) -> None:

@@ -42,9 +42,9 @@ class Entry:
     score: float
     uncertainty: float
     novelty: float
+    likeness: float
     areas: tuple[int, ...]
     seconds: float
-    likeness: float = 0.0
 
 
 def stamp(path: Path) -> tuple[int, int]:

@@ -132,6 +132,7 @@ const byId = (id) => document.getElementById(id);
 const rows = report.rows.map(([name, width, height, score, likeness, uncertainty, novelty, areas, seconds]) =>
   ({ name, width, height, score, likeness, uncertainty, novelty, areas, seconds,
      area: areas.reduce((sum, part) => sum + part, 0) / (width * height) }));
+const likened = rows.some((row) => row.likeness > 0 && row.likeness < 1);
 let shown = rows, page = 0, open = -1;
 
 const make = (tag, properties = {}, children = []) => {
@@ -189,8 +190,8 @@ function turn(to) {
     const stack = make("div", { className: "stack" }, ["photo", "mask", "uncertainty"].map((k) => picture(k, row)));
     const caption = make("div", { className: "caption" }, [
       make("span", { className: "name", title: row.name }, named(row.name)),
-      make("span", { className: "soft", title: "Likeness of what was found to what was painted",
-                     textContent: "≈ " + row.likeness.toFixed(2) }),
+      ...(likened ? [make("span", { className: "soft", title: "Likeness of what was found to what was painted",
+                                    textContent: "≈ " + row.likeness.toFixed(2) })] : []),
       make("span", { className: "score " + grade(row.score), textContent: row.score.toFixed(2) })]);
     return make("button", { className: "card", onclick: () => view(page * PER_PAGE + i) }, [stack, caption]);
   });

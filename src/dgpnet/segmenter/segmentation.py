@@ -56,6 +56,7 @@ class Judged:
 
     uncertainty   uint8 (h, w): 255 where the label is surely wrong
     score, mean_uncertainty, mean_novelty, likeness   in [0, 1]
+    class_likeness   the likeness of each class by itself
     """
 
     uncertainty: NDArray[np.uint8]
@@ -63,6 +64,7 @@ class Judged:
     mean_uncertainty: float
     mean_novelty: float
     likeness: float
+    class_likeness: tuple[float, ...]
 
 
 EVERYTHING = frozenset({"mask", "probability", "uncertainty", "novelty"})
@@ -98,7 +100,8 @@ def _judge(maps: list[Maps], calibration: Calibration, threshold: float | None) 
     log_odds, likeness = (_stacked([getattr(one, name) for one in maps], 1) for name in ("log_odds", "likeness"))
     novelty = _stacked([one.novelty for one in maps], 0).mean((1, 2), dtype=torch.float64)
     expected = novelty.new_zeros(len(maps), 2, classes)
-    doubt, alike, found = (torch.zeros_like(novelty) for _ in range(3))
+    doubt = torch.zeros_like(novelty)
+    alike, found = (novelty.new_zeros(len(maps), classes) for _ in range(2))
     bands: list[Tensor] = []
     rows = max(1, BAND // (len(maps) * width * EACH * (classes + 1)))
     for band, like in zip(log_odds.split(rows, 2), likeness.split(rows, 2), strict=True):
@@ -107,15 +110,20 @@ def _judge(maps: list[Maps], calibration: Calibration, threshold: float | None) 
         uncertainty = calibration.uncertainty(probability, label)
         expected += torch.vmap(overlaps, in_dims=(1, 0, 0))(probability, uncertainty, label)
         doubt += uncertainty.sum((1, 2))
-        own = like.gather(0, (label - 1).clamp(min=0)[None])[0]
-        alike += torch.where(label > 0, own, 0.0).sum((1, 2))
-        found += (label > 0).sum((1, 2))
+        for c in range(classes):
+            here = label == c + 1
+            alike[:, c] += torch.where(here, like[c], 0.0).sum((1, 2))
+            found[:, c] += here.sum((1, 2))
         bands.append((uncertainty * 255).round().byte())
     score = calibration.score(torch.vmap(expected_iou, in_dims=(0, None))(expected, height * width))
-    alike = torch.where(found > 0, alike / found, 1.0).clamp(0, 1)
-    numbers = torch.stack([score, doubt / (height * width), novelty, alike], 1).tolist()
+    alike, found = (torch.cat([counted.sum(1, keepdim=True), counted], 1) for counted in (alike, found))
+    of_found = torch.where(found > 0, alike / found, 1.0).clamp(0, 1)
+    numbers = torch.cat([torch.stack([score, doubt / (height * width), novelty], 1), of_found], 1).tolist()
     levels = torch.cat(bands, 1).cpu().numpy()
-    return [Judged(level, *row) for level, row in zip(levels, numbers, strict=True)]
+    return [
+        Judged(level, score, doubt, novelty, likeness, tuple(each))
+        for level, (score, doubt, novelty, likeness, *each) in zip(levels, numbers, strict=True)
+    ]
 
 
 def enlarge(
