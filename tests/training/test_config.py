@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from dgpnet import Error
+from dgpnet.network.config import PRESETS
 from dgpnet.training import Source, TrainConfig, recipe, with_settings
 from dgpnet.training.config import differences, plain
 
@@ -54,6 +55,8 @@ def test_projections_start_as_components_where_the_encoder_has_weights_to_start_
     assert not TrainConfig(encoder_weights="resnet50.safetensors", start_from="model.safetensors").principal
     assert not TrainConfig(encoder_weights="resnet50.safetensors", projection="random").principal
     assert TrainConfig(projection="principal").principal
+    assert not TrainConfig(projection="principal", start_from="model.safetensors").principal
+    assert TrainConfig(network=PRESETS["paper"].but(encoder="hf:folder")).principal
 
 
 def test_json_and_back(config: Make) -> None:

@@ -72,6 +72,7 @@ def train(
     Example: dgpnet train --dataset pascal --root VOC2012 --fold 1 --shots 1 --out runs/fold1
     Several GPUs: torchrun --nproc-per-node 4 -m dgpnet train … with the same options
     """
+    from dgpnet.network import PRESETS
     from dgpnet.training import NonFinite, Running, Source, with_settings
     from dgpnet.training import recipe as named_recipe
     from dgpnet.training import train as run
@@ -79,7 +80,7 @@ def train(
 
     config = named_recipe(recipe, dataset)
     network = _network(preset, config.network) if preset else config.network
-    if encoder_weights is not None:
+    if encoder_weights is not None and preset in (None, *PRESETS):
         network = network.but(stride_on=read_encoder(encoder_weights, allow_pickle=allow_pickle).stride_on)
     first = Source(dataset, _absolute(root), fold=fold, classes=_listed(classes), options=_pairs(options))
     config = dataclasses.replace(

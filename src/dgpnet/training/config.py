@@ -56,7 +56,7 @@ class TrainConfig:
     encoder_weights   file or folder with ImageNet weights of the image encoder; empty: random
     projection        how the encoder's projections start: "random", "principal": components of its features on the
                       training photographs, so that similarity starts as what ImageNet taught, or "auto": principal
-                      where the encoder has weights of its own to start from
+                      where the encoder has weights of its own to start from; `start_from` has them already
     start_from        a dgpnet checkpoint of the same architecture to start from; empty: none
     shots             numbers of supports; each step draws one of them
     iterations        steps
@@ -143,8 +143,8 @@ class TrainConfig:
     @property
     def principal(self) -> bool:
         """Whether projections start as principal components."""
-        given = bool(self.encoder_weights) and not self.start_from
-        return self.projection == "principal" or (self.projection == "auto" and given)
+        given = bool(self.encoder_weights) or self.network.encoder.startswith("hf:")
+        return not self.start_from and (self.projection == "principal" or (self.projection == "auto" and given))
 
     def to_json(self) -> str:
         """The configuration as JSON text, one field a line."""
