@@ -40,6 +40,8 @@ def absent(
             _judged(network, dataset, some, k, calibration)
             for some in (episodes, absent_episodes(dataset, episodes, seed=0))
         )
+        if not (there and lacking):
+            continue
         shares = [share for _, share in lacking]
         alike, unlike = ([judged.likeness for judged, _ in some] for some in (there, lacking))
         least = float(np.quantile(alike, KEPT))

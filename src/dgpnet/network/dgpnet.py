@@ -307,7 +307,7 @@ def check_photos(photos: Tensor) -> None:
             f"{max(32, round(height / 32) * 32)}×{max(32, round(width / 32) * 32)}."
         )
     # A graph that is being captured cannot branch.
-    if not capturing(photos) and not torch.stack(photos.aminmax()).isfinite().all():
+    if photos.numel() and not capturing(photos) and not torch.stack(photos.aminmax()).isfinite().all():
         raise Error("A photograph holds NaN or infinity: check how it was decoded and normalised.")
 
 
