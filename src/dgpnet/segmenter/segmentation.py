@@ -29,7 +29,8 @@ class Segmentation:
     uncertainty   float32 (H, W) in [0, 1]: the calibrated probability that this pixel's label is wrong
     novelty       float32 (H, W) in [0, 1]: posterior over prior standard deviation; "nothing like this was shown"
     score         in [0, 1], higher is better: the expected IoU
-    likeness      in [0, 1], higher is better: how like what was painted that is which was found; 1 if nothing was
+    likeness      in [0, 1], higher is better: how like what was painted that is which was found; 1 if nothing was,
+                  0 for networks without plain similarity
     """
 
     mask: NDArray[np.uint8]
@@ -37,7 +38,7 @@ class Segmentation:
     uncertainty: NDArray[np.float32]
     novelty: NDArray[np.float32]
     score: float
-    likeness: float
+    likeness: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
