@@ -11,6 +11,7 @@ from dgpnet.data.augment import normalise
 from dgpnet.data.dataset import Dataset, label_of
 from dgpnet.data.episodes import Episode, absent_episodes
 from dgpnet.evaluation.measure import load
+from dgpnet.metrics import auroc
 from dgpnet.network import DGPNet
 from dgpnet.network.fast import Predictor
 from dgpnet.segmenter.calibration import Calibration
@@ -79,5 +80,6 @@ def _judged(
 
 def _auroc(good: list[float], bad: list[float]) -> float:
     """How often one that is good lies above one that is bad."""
-    above, below = np.array(good)[:, None], np.array(bad)
-    return float(((above > below) + 0.5 * (above == below)).mean())
+    values, place = np.unique([*bad, *good], return_inverse=True)
+    parts = place[: len(bad)], place[len(bad) :]
+    return auroc([np.bincount(part, minlength=len(values)) for part in parts])
