@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from dgpnet.network import Config, DGPNet, fast, winograd
-from dgpnet.network.fast import FusedConv, Predictor
-from dgpnet.network.prepared import PreparedConv, available
+from dgpnet.network.fast import FusedConv, Predictor, half_pays
+from dgpnet.network.prepared import PreparedConv, available, half_prepared
 from tests.tolerances import assert_equal
 
 CONFIG = Config(encoder="resnet50", features=16, encodings=4, decoder_width=16, size=64)
@@ -28,7 +28,7 @@ def network(encoder: str) -> DGPNet:
 @pytest.mark.parametrize("encoder", ["resnet50", "resnet18", "efficientnet_lite0"])
 @pytest.mark.skipif(not available(), reason="this build of PyTorch has no such kernels")
 def test_answers_stay_the_same_once_weights_are_prepared(network: DGPNet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(winograd, "pays", lambda channels_in, channels_out, height, width: height > 4)
+    monkeypatch.setattr(winograd, "pays", lambda channels_in, channels_out, height, width, half: height > 4)
     predictor = Predictor(network, dtype=torch.float32)
     photos, masks = torch.randn(1, 2, 3, 64, 64), torch.zeros(1, 2, 1, 64, 64)
     masks[..., 16:48, 16:48] = 1
@@ -55,9 +55,34 @@ def test_convolutions_are_prepared_where_that_is_known_to_work(
         return fused[0]
 
     assert prepared(Predictor(network, dtype=torch.float32)) == available()
+    assert prepared(Predictor(network, dtype=torch.bfloat16)) == half_prepared()
+    monkeypatch.setattr(fast, "half_prepared", lambda: False)
     assert not prepared(Predictor(network, dtype=torch.bfloat16))
     monkeypatch.setattr(fast, "available", lambda: False)
     assert not prepared(Predictor(network, dtype=torch.float32))
+
+
+@pytest.mark.parametrize("tiled", [False, True])
+@pytest.mark.parametrize("encoder", ["resnet50", "resnet18", "efficientnet_lite0"])
+@pytest.mark.skipif(not half_prepared(), reason="this processor has no bfloat16")
+def test_half_precision_around_what_stays_float32_is_near(
+    network: DGPNet, tiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(winograd, "pays", lambda channels_in, channels_out, height, width, half: half and height > 4)
+    monkeypatch.setattr(fast, "tiles_pay", lambda: tiled)
+    predictor = Predictor(network, dtype=torch.bfloat16)
+    photos, masks = torch.randn(1, 2, 3, 64, 64), torch.zeros(1, 2, 1, 64, 64)
+    masks[..., 16:48, 16:48] = 1
+    memory, known = predictor.learn(photos, masks), network.learn(photos, masks)
+    query = torch.randn(1, 3, 96, 64)
+    assert_equal(predictor.predict(memory, query), network.predict(known, query), dtype=torch.bfloat16)
+    again = copy.deepcopy(predictor)
+    assert torch.equal(again.predict(memory, query), predictor.predict(memory, query))
+
+
+def test_what_pays_is_tried() -> None:
+    assert half_pays(torch.device("cpu")) in ({True, False} if half_prepared() else {False})
+    assert half_pays(torch.device("meta")) is False
 
 
 def test_preparing_keeps_the_network_that_was_given(network: DGPNet) -> None:

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dgpnet.network import winograd
-from dgpnet.network.prepared import Prepared, PreparedConv, available
+from dgpnet.network.prepared import Prepared, PreparedConv, available, half_prepared
 from tests.tolerances import assert_equal
 
 pytestmark = pytest.mark.skipif(not available(), reason="this build of PyTorch has no such kernels")
@@ -24,7 +24,7 @@ def photo(*shape: int) -> Tensor:
 def test_it_is_the_convolution_whatever_shape_came_before(
     tiled: bool, add: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(winograd, "pays", lambda *_: tiled)
+    monkeypatch.setattr(winograd, "pays", lambda *_, half: tiled)
     weight, bias = torch.randn(8, 16, 3, 3), torch.randn(8)
     convolution = Prepared(weight, bias, ONCE, relu=True)
     for shape in [(1, 16, 48, 50), (1, 16, 48, 50), (2, 16, 9, 7), (2, 16, 39, 27), (1, 16, 48, 50)]:
@@ -57,4 +57,21 @@ def test_a_convolution_without_activation(kernel: int, stride: int, bias: bool) 
     for module in (ours, copy.deepcopy(ours)):
         for _ in range(3):
             assert_equal(module(x), plain(x))
-    assert_equal(ours.double()(x.double()), plain.double()(x.double()))
+
+
+@pytest.mark.skipif(not half_prepared(), reason="this processor has no bfloat16")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("tiled", [False, True])
+def test_in_half_precision_it_is_near_whatever_comes(
+    tiled: bool, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(winograd, "pays", lambda *_, half: half)
+    weight, bias = torch.randn(8, 16, 3, 3) / 12, torch.randn(8)
+    convolution = Prepared(weight, bias, ONCE, relu=True, half=True, tiled=tiled)
+    for shape in [(1, 16, 48, 50), (2, 16, 9, 7), (2, 16, 39, 27)]:
+        x, z = photo(*shape).to(dtype), photo(shape[0], 8, *shape[2:]).to(dtype)
+        expected = F.relu(F.conv2d(x.float(), weight, bias, padding=1) + z.float())
+        found = convolution(x, z.clone())
+        assert found.dtype == (torch.float32 if tiled else torch.bfloat16)
+        # Winograd's part is in float32 from weights that were never rounded.
+        assert_equal(found.float(), expected, dtype=torch.float32 if tiled else torch.bfloat16)

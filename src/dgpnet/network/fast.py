@@ -13,6 +13,7 @@ import itertools
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ from dgpnet.network.decoder import Refine
 from dgpnet.network.dgpnet import Answer, DGPNet, Memory
 from dgpnet.network.encoders.resnet import BasicBlock, Bottleneck, ResNet
 from dgpnet.network.mask_encoder import Block
-from dgpnet.network.prepared import Prepared, PreparedConv, available
+from dgpnet.network.prepared import Prepared, PreparedConv, available, half_prepared, values
 
 #: Convolution and BatchNorm attributes that follow each other in the blocks of this package.
 PAIRS = (
@@ -41,6 +42,7 @@ PAIRS = (
 #: Graphs that a predictor keeps; the one unused for longest goes first.
 GRAPHS = 16
 WARM_UP = 3
+ONCE, PADDED = ((1, 1), (0, 0), (1, 1), 1), ((1, 1), (1, 1), (1, 1), 1)
 
 
 def fold(network: DGPNet) -> DGPNet:
@@ -72,7 +74,7 @@ class FusedConv(nn.Module):
         self.prepared: Prepared | None = None
 
     def forward(self, x: Tensor, z: Tensor | None = None) -> Tensor:
-        if self.prepared is not None and x.dtype == torch.float32 and not x.is_cuda:
+        if self.prepared is not None:
             return self.prepared(x, z)
         return activated(x, self.weight, self.bias, self.how, z)
 
@@ -98,7 +100,7 @@ class _FusedResidual(nn.Module):
         for convolution in self.convolutions[:-1]:
             x = convolution(x)
         result: Tensor = self.convolutions[-1](x, z)
-        return result
+        return result.to(z.dtype)
 
 
 class _FusedRefine(nn.Module):
@@ -109,7 +111,7 @@ class _FusedRefine(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = pointwise(x, self.conv1)
         result: Tensor = self.conv3(self.conv2(x), x)
-        return result
+        return result.to(x.dtype)
 
 
 def pointwise(x: Tensor, convolution: nn.Conv2d) -> Tensor:
@@ -143,33 +145,40 @@ def fuse(folded: DGPNet) -> DGPNet:
     return folded
 
 
-def prepare(fused: DGPNet) -> DGPNet:
-    """Ready the convolutions of a fused network for a CPU: its blocks, and what has a 1×1 kernel."""
-    for module in list(fused.modules()):
+def prepare(part: nn.Module, *, half: bool = False) -> None:
+    """Ready the convolutions of a fused part for a CPU: its blocks, and what has a 1×1 kernel. They compute in float32
+    or, with `half`, mostly in bfloat16, from the weights that they have now."""
+    tiled = not half or tiles_pay()
+    for module in list(part.modules()):
         if isinstance(module, FusedConv):
-            module.prepared = Prepared(module.weight, module.bias, module.how, relu=True)
+            module.prepared = Prepared(*values(module), module.how, relu=True, half=half, tiled=tiled)
         for name, child in module.named_children():
             if type(child) is nn.Conv2d and child.kernel_size == (1, 1):
-                setattr(module, name, PreparedConv(child))
-    return fused
+                setattr(module, name, PreparedConv(child, half=half))
 
 
 def half_pays(device: torch.device) -> bool:
     """Whether convolutions in bfloat16 are quicker there: always on CUDA, on a CPU by trying."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    if device.type != "cpu" or not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+    if device.type != "cpu" or not half_prepared():
         return False
-    whole = FusedConv(nn.Conv2d(256, 256, 3, padding=1).to(memory_format=torch.channels_last))  # type: ignore[call-overload]
-    half = copy.deepcopy(whole).bfloat16()
-    if available():
-        whole.prepared = Prepared(whole.weight, whole.bias, whole.how, relu=True)
-    return _seconds(half) < 0.9 * _seconds(whole)
+    half, whole = (Prepared(torch.randn(256, 256, 1, 1), None, ONCE, relu=False, half=h) for h in (True, False))
+    return _seconds(half, 48) < 0.9 * _seconds(whole, 48)
+
+
+@cache
+def tiles_pay() -> bool:
+    """Whether on large maps Winograd's algorithm in float32 is quicker than plain convolutions in bfloat16: by trying,
+    since there are processors whose bfloat16 is twice as quick as their float32, and ones where it is ten times."""
+    weight, bias = torch.randn(256, 256, 3, 3), torch.zeros(256)
+    tiled, plain = (Prepared(weight, bias, PADDED, relu=True, half=True, tiled=t) for t in (True, False))
+    return _seconds(tiled, 72) < _seconds(plain, 72)
 
 
 @torch.no_grad()
-def _seconds(convolution: FusedConv) -> float:
-    x = torch.randn(1, 256, 48, 48, dtype=convolution.weight.dtype).to(memory_format=torch.channels_last)
+def _seconds(convolution: Prepared, side: int) -> float:
+    x = torch.randn(1, 256, side, side).to(convolution.dtype, memory_format=torch.channels_last)
     times = []
     for _ in range(5):
         start = time.perf_counter()
@@ -213,11 +222,15 @@ class Predictor:
         self.device = device
         self.dtype = dtype or (torch.bfloat16 if half_pays(device) else torch.float32)
         self.network = fuse(fold(network)).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        half = self.dtype == torch.bfloat16
+        ready = device.type == "cpu" and (half_prepared() if half else self.dtype == torch.float32 and available())
         for part in (self.network.encoder.body, self.network.mask_encoder, self.network.decoder):
             if part is not None:
+                if ready:
+                    prepare(part, half=half)
                 part.to(self.dtype)
-        if device.type == "cpu" and self.dtype == torch.float32 and available():
-            prepare(self.network)
+        if ready:
+            prepare(self.network.encoder.project)
         # Each graph with what must live as long as it does.
         self._graphs: OrderedDict[Any, tuple[Graph, Any]] = OrderedDict()
         self._capture = graphs and device.type == "cuda"

@@ -28,31 +28,50 @@ def available() -> bool:
     return torch.backends.mkldnn.is_available() and all(hasattr(torch.ops.mkldnn, name) for name in names)
 
 
-class Prepared:
-    """One convolution of float32 tensors on a CPU: [ReLU](convolution(x) [+ z]), channels-last. z may be overwritten.
+def half_prepared() -> bool:
+    """Whether the processor has bfloat16, and this build kernels for it."""
+    return available() and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
+
+class Prepared:
+    """One convolution on a CPU: [ReLU](convolution(x) [+ z]), channels-last. z may be overwritten.
+
+    It takes float32 and bfloat16 and computes in float32 or, with `half`, in bfloat16, which its result has then; but
+    in float32 where Winograd's algorithm pays, given that it is `tiled`.
     A layout is right for one shape of input and very slow for others, so the last one is kept; making another takes no
     longer than what PyTorch does for each call. Winograd's products have one layout for any number of tiles. The same
     input has the same answer each time, to the bit.
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor | None, how: How, *, relu: bool) -> None:
-        self.weight, self.bias, self.how, self.relu = weight, bias, how, relu
-        self._tiled = relu and how == ((1, 1), (1, 1), (1, 1), 1) and weight.shape[2:] == (3, 3) and bias is not None
+    def __init__(
+        self, weight: Tensor, bias: Tensor | None, how: How, *, relu: bool, half: bool = False, tiled: bool = True
+    ) -> None:
+        self.weight, self.bias, self.how, self.relu, self.half = weight, bias, how, relu, half
+        once = how == ((1, 1), (1, 1), (1, 1), 1) and weight.shape[2:] == (3, 3)
+        self._tiled = tiled and relu and once and bias is not None
+        self._plain = (weight.bfloat16(), None if bias is None else bias.bfloat16()) if half else (weight, bias)
         self._products: Ready | None = None
         self._last: tuple[torch.Size, Ready] | None = None
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """What it computes in, Winograd's algorithm apart."""
+        return torch.bfloat16 if self.half else torch.float32
+
     def __call__(self, x: Tensor, z: Tensor | None = None) -> Tensor:
-        if self._tiled and winograd.pays(*self.weight.shape[:2], *x.shape[2:]):
+        if self._tiled and winograd.pays(*self.weight.shape[:2], *x.shape[2:], half=self.half):
             products = self._products = self._products or self._lay_out_products()
-            return winograd.convolve(x, lambda values: products(values, None), len(self.weight), z)
+            z = None if z is None else z.float()
+            return winograd.convolve(x.float(), lambda values: products(values, None), len(self.weight), z)
+        weight, bias = self._plain
+        x, z = x.to(self.dtype), None if z is None else z.to(self.dtype)
         if x.numel() < LARGE:
-            y = F.conv2d(x, self.weight, self.bias, *self.how)
+            y = F.conv2d(x, weight, bias, *self.how)
             y = y if z is None else y.add_(z)
             return F.relu_(y) if self.relu else y
         last = self._last
         if last is None or last[0] != x.shape:
-            last = self._last = x.shape, laid_out(self.weight, self.bias, self.how, x.shape, relu=self.relu)
+            last = self._last = x.shape, laid_out(weight, bias, self.how, x.shape, relu=self.relu)
         return last[1](x, z)
 
     def _lay_out_products(self) -> Ready:
@@ -70,17 +89,20 @@ class Prepared:
 class PreparedConv(nn.Module):
     """A convolution without activation in the place of another."""
 
-    def __init__(self, convolution: nn.Conv2d) -> None:
+    def __init__(self, convolution: nn.Conv2d, *, half: bool = False) -> None:
         super().__init__()
-        self.weight, self.bias = convolution.weight, convolution.bias
-        self.how = how(convolution)
-        self.prepared = Prepared(self.weight, self.bias, self.how, relu=False)
+        self.prepared = Prepared(*values(convolution), how(convolution), relu=False, half=half)
 
     def forward(self, x: Tensor) -> Tensor:
         """x: (B, C, H, W) -> (B, C', H', W')."""
-        if x.is_cuda or x.dtype != torch.float32:
-            return F.conv2d(x, self.weight, self.bias, *self.how)
         return self.prepared(x)
+
+
+def values(convolution: nn.Module) -> tuple[Tensor, Tensor | None]:
+    """Weight and bias as they are now, whatever becomes of the module."""
+    weight, bias = convolution.weight, convolution.bias
+    assert isinstance(weight, Tensor)
+    return weight.detach(), bias.detach() if isinstance(bias, Tensor) else None
 
 
 def laid_out(weight: Tensor, bias: Tensor | None, how: How, shape: torch.Size, *, relu: bool) -> Ready:
