@@ -98,8 +98,11 @@ def test_folds_of_kinds(kitchen: Path) -> None:
 
 
 def test_objects_of_another_dataset_are_cut_out(kitchen: Path) -> None:
-    shapes = build("synthetic", photographs=12, side=64, kinds=300)
+    described = {"photographs": 12, "side": 64, "kinds": 300}
+    shapes = build("synthetic", **described)
     dataset = build("composites", kitchen, objects=shapes, photographs=20, side=64)
+    again = build("composites", kitchen, objects={"name": "synthetic", **described}, photographs=20, side=64)
+    assert again.fingerprint() == dataset.fingerprint()
     shown = {c for _, c in shapes.pairs}
     assert len(dataset.classes) == len(shown)
     for i, c in dataset.pairs:

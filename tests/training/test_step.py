@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from dgpnet.training import Running, TrainConfig, train
 from dgpnet.training.processes import launch
 from dgpnet.training.run import Run, build_network
 from dgpnet.training.source import Store, batch_at, open_source
-from dgpnet.training.step import METRICS, Inputs, forward_backward, loss
+from dgpnet.training.step import METRICS, Inputs, forward_backward, loss, views
 from tests.tolerances import assert_equal
 
 Make = Callable[..., TrainConfig]
@@ -62,6 +63,34 @@ def test_ignored_pixels_neither_count_nor_pull() -> None:
     assert weights.item() == 0
     assert logits.grad is not None
     assert not logits.grad.any()
+
+
+def test_overlap_adds_one_minus_the_iou_of_each_episode() -> None:
+    logits = torch.randn(3, 2, 8, 8, dtype=torch.float64)
+    target = torch.randint(0, 2, (3, 8, 8)).to(torch.uint8)
+    target[:, :2] = 255
+    plain, weights = loss(logits, target, foreground=2.0)
+    sums, same = loss(logits, target, foreground=2.0, overlap=0.7)
+    torch.testing.assert_close(same, weights)
+    for i in range(3):
+        shared = either = 1.0
+        pixels = zip(logits[i].flatten(1).T.tolist(), target[i].flatten().tolist(), strict=True)
+        for (background, foreground), truth in pixels:
+            if truth != 255:
+                p = 1 / (1 + math.exp(background - foreground))
+                shared, either = shared + p * truth, either + p + truth - p * truth
+        expected = plain[i] / weights[i] + 0.7 * (1 - shared / either)
+        torch.testing.assert_close(sums[i] / weights[i], expected, check_dtype=False)
+
+
+def test_views_of_one_photograph_differ_though_others_are_plain(config: Make, dataset: Dataset) -> None:
+    settings = config(self_episodes=1.0)
+    assert settings.augmentation.plain
+    assert not settings.plain_views
+    photos, masks = views(_inputs(settings, dataset), settings)
+    assert not torch.equal(photos[:, 0], photos[:, -1])
+    assert not torch.equal(masks[:, 0], masks[:, -1])
+    assert config().plain_views
 
 
 def test_metrics_are_what_a_plain_forward_pass_gives(config: Make, dataset: Dataset) -> None:

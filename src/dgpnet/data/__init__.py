@@ -6,7 +6,7 @@ photos, masks = data.render(*train.tensors("cuda"), *batch.to("cuda").flat())
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +95,8 @@ def build(
 
     fold, split: the fold's classes are for split "test", the others for "train"; no fold is all classes.
     classes: only these, by id or name. size: cached at size × size (photographs decoded now, broken ones all named);
-    None leaves files where they are. cache: folder of caches. options: those of the dataset's own function.
+    None leaves files where they are. cache: folder of caches. options: those of the dataset's own function; `objects`
+    of composites may be what this function takes for them, {"name": "pascal", "root": ...}, as a configuration has it.
     """
     if name not in DATASETS:
         raise Error(f"there is no dataset {name!r}; choose one of {', '.join(DATASETS)}.")
@@ -108,6 +109,8 @@ def build(
     if unknown := [option for option in options if option not in accepted]:
         possible = ", ".join(sorted(set(accepted) - {"root", "fold", "split", "cache", "workers"}))
         raise Error(f"{name} has no option {', '.join(unknown)}; it has {possible}.")
+    if isinstance(options.get("objects"), Mapping):
+        options["objects"] = build(**{"split": split, **options["objects"]})
     shared = {"cache": cache, "workers": workers, "side": size}
     for key, value in shared.items():
         if key in accepted and value is not None:

@@ -71,6 +71,7 @@ class TrainConfig:
     warmup            fraction of the run over which rates rise from zero
     clip              largest norm of the gradient; 0: any
     foreground        weight of a foreground pixel in the loss, background being 1
+    overlap           weight of 1 − IoU (of probabilities, in each episode) in the loss, cross-entropy being 1
     average           decay of the moving average of the weights that is kept at the end; 0: the weights themselves
     balance           0: uniform over (photograph, class) pairs, 1: uniform over classes, 0.5: square root of their
                       sizes; None: what the protocol does for that dataset
@@ -103,6 +104,7 @@ class TrainConfig:
     warmup: float = 0.0
     clip: float = 0.0
     foreground: float = 4.0
+    overlap: float = 0.0
     average: float = 0.0
     balance: float | None = None
     protocol: Protocol = "paper"
@@ -118,7 +120,7 @@ class TrainConfig:
             _require(self, name, getattr(self, name) >= 1, "at least 1")
         for name in ("rate", "foreground"):
             _require(self, name, 0 < getattr(self, name) < math.inf, "above 0")
-        for name in ("encoder_rate", "projection_rate", "weight_decay", "clip"):
+        for name in ("encoder_rate", "projection_rate", "weight_decay", "clip", "overlap"):
             _require(self, name, 0 <= getattr(self, name) < math.inf, "0 or more")
         for name in ("decay_at", "decay_factor", "warmup", "self_episodes", "absent"):
             _require(self, name, 0 <= getattr(self, name) <= 1, "between 0 and 1")
@@ -139,6 +141,12 @@ class TrainConfig:
     def stored_size(self) -> int:
         """Side at which photographs are stored."""
         return self.cache_size or self.network.size
+
+    @property
+    def plain_views(self) -> bool:
+        """Whether all views are whole photographs or their mirror images, as they are stored."""
+        drawn = (self.augmentation, self.self_augmentation) if self.self_episodes else (self.augmentation,)
+        return self.stored_size == self.network.size and all(augmentation.plain for augmentation in drawn)
 
     @property
     def principal(self) -> bool:

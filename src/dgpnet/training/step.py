@@ -38,16 +38,24 @@ class Inputs(NamedTuple):
     """(E, K + 1, P) float32: how each photograph is flipped, cropped and coloured."""
 
 
-def loss(logits: Tensor, target: Tensor, *, foreground: float = 4.0) -> tuple[Tensor, Tensor]:
+def loss(logits: Tensor, target: Tensor, *, foreground: float = 4.0, overlap: float = 0.0) -> tuple[Tensor, Tensor]:
     """Weighted cross-entropy as sum and weight, so that parts can be joined: Σ sums / Σ weights is PyTorch's mean.
 
     logits: (B, 2, H, W) float, background and foreground. target: (B, H, W) uint8, 0, 1 or 255 (ignored).
-    Returns two (B,) float32: Σ w·CE and Σ w over the pixels of each episode, w = 1 or `foreground`.
+    Returns two (B,) float32: Σ w·CE and W = Σ w over the pixels of each episode, w = 1 or `foreground`. With `overlap`
+    the former have overlap·W·(1 − J) added, J the episode's IoU of probabilities p: (Σ pt + 1) / (Σ (p + t − pt) + 1).
     """
     margin = logits[:, 1].float() - logits[:, 0].float()
-    weight = torch.where(target == 1, foreground, 1.0) * (target != IGNORE)
-    entropy = F.softplus(torch.where(target == 1, -margin, margin))
-    return (weight * entropy).sum((1, 2)), weight.sum((1, 2))
+    truth, valid = target == 1, target != IGNORE
+    weight = torch.where(truth, foreground, 1.0) * valid
+    entropy = F.softplus(torch.where(truth, -margin, margin))
+    sums, weights = (weight * entropy).sum((1, 2)), weight.sum((1, 2))
+    if overlap:
+        found = margin.sigmoid() * valid
+        shared = (found * truth).sum((1, 2))
+        either = (found + truth).sum((1, 2)) - shared
+        sums = sums + overlap * weights * (1 - (shared + 1) / (either + 1))
+    return sums, weights
 
 
 def views(inputs: Inputs, config: TrainConfig) -> tuple[Tensor, Tensor]:
@@ -59,7 +67,7 @@ def views(inputs: Inputs, config: TrainConfig) -> tuple[Tensor, Tensor]:
         inputs.class_id[:, None].expand_as(inputs.indices).flatten(),
         inputs.parameters.flatten(0, 1),
         config.network.size,
-        plain=config.augmentation.plain and config.stored_size == config.network.size,
+        plain=config.plain_views,
     )
     return photos.unflatten(0, inputs.indices.shape), masks.unflatten(0, inputs.indices.shape)
 
@@ -75,12 +83,13 @@ def forward(network: nn.Module, photos: Tensor, masks: Tensor, config: TrainConf
 def forward_backward(network: nn.Module, inputs: Inputs, config: TrainConfig) -> Tensor:
     """Adds the gradient of the *sum* of the loss over E episodes to the gradients of the network's parameters.
 
-    Returns (E, 4) float32, the first four columns of `METRICS`: Σ w·CE, Σ w, intersection and union of the foreground.
+    Returns (E, 4) float32, the first four columns of `METRICS`: sum and weight of the loss, intersection and union of
+    the foreground.
     """
     photos, masks = views(inputs, config)
     target = masks[:, -1]
     logits = forward(network, photos, masks, config)
-    sums, weights = loss(logits, target, foreground=config.foreground)
+    sums, weights = loss(logits, target, foreground=config.foreground, overlap=config.overlap)
     sums.sum().backward()
     found, truth, valid = logits[:, 1] > logits[:, 0], target == 1, target != IGNORE
     intersection, union = (found & truth).sum((1, 2)), ((found | truth) & valid).sum((1, 2))
