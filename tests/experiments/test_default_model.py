@@ -38,11 +38,18 @@ def test_classes_are_held_out_only_while_variants_are_compared() -> None:
     assert [s.fold for s in made("light", hold_out=False).sources] == [None] * 4
 
 
-def test_a_shipped_file_names_no_folder_of_the_machine_that_made_it() -> None:
-    config = configuration("small", Path("/a/data"), Path("/a/weights"), hold_out=False, iterations=9, seed=0)
-    text = json.dumps(provenance_of(config, "small", "small", 12))
-    assert "/a" not in text and "VOC2012" in text and "efficientnet_lite0.safetensors" in text
-    assert "ship --model small --variant small --iterations 9 --seed 0" in text
+def test_objects_are_pasted_of_classes_that_are_trained_on() -> None:
+    assert [s.options["objects"]["fold"] for s in made("objects").sources if "objects" in s.options] == [1]
+    assert made("objects", hold_out=False).sources[-1].options["objects"]["fold"] is None
+    assert made("objects").sources[:-1] == made("light").sources
+
+
+@pytest.mark.parametrize("variant", ["small", "objects"])
+def test_a_shipped_file_names_no_folder_of_the_machine_that_made_it(variant: str) -> None:
+    config = configuration(variant, Path("/a/data"), Path("/a/weights"), hold_out=False, iterations=9, seed=0)
+    text = json.dumps(provenance_of(config, "small", variant, 12))
+    assert "/a" not in text and "VOC2012" in text and f"{config.network.encoder}.safetensors" in text
+    assert f"ship --model small --variant {variant} --iterations 9 --seed 0" in text
 
 
 @pytest.mark.parametrize(("bias", "quiet"), [(-50.0, 100.0), (50.0, 0.0)])

@@ -34,8 +34,8 @@ from dgpnet.training.config import plain, with_settings
 
 #: The fold of each source whose classes are held out while variants are compared.
 HELD_OUT = {"pascal": 1, "many": 0, "clothing": 0}
-#: Test classes of PASCAL's fold 1 with enough photographs in PASCAL-5i-mini.
-PASCAL_CLASSES = ("cat", "chair", "cow")
+#: Test classes of PASCAL's folds with enough photographs in PASCAL-5i-mini; fold 0 has none.
+PASCAL_CLASSES = {1: ("cat", "chair", "cow"), 2: ("dog", "horse", "person"), 3: ("sheep", "sofa")}
 COMPOSITES = 3000
 SHOTS = (1, 5)
 #: What each model that ships is: a variant, trained for so many iterations.
@@ -55,9 +55,11 @@ MODERATE = Augmentation(
 )
 
 #: What each variant changes, on top of the one it names with a plus: settings as `dgpnet train --set` takes them.
-#: "mixture" takes all sources, not PASCAL alone; "augment" crops, turns and colours.
+#: "mixture" takes all sources, not PASCAL alone; "augment" crops, turns and colours; "objects" adds composites of
+#: PASCAL's objects to those of fruit.
 VARIANTS: dict[str, tuple[str, ...]] = {
     "paper": ("projection=random",),
+    "principal": ("projection=principal",),
     "base": (
         "mixture",
         "balance=0.5",
@@ -80,6 +82,10 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "rectified": ("+light", "network.mask_relu=true"),
     "absent": ("+light", "absent=0.2"),
     "seldom": ("+light", "absent=0.1"),
+    "views": ("+light", "self_episodes=0.2"),
+    "objects": ("+light", "objects"),
+    "overlap": ("+light", "overlap=0.5"),
+    "uniform": ("+light", "balance=1"),
     "prototype": ("+light", "network.learner=prototype"),
     "prior": ("+light", "network.learner=prior"),
     "small": (
@@ -92,22 +98,30 @@ VARIANTS: dict[str, tuple[str, ...]] = {
 }
 
 
-def configuration(name: str, root: Path, encoders: Path, *, hold_out: bool, iterations: int, seed: int) -> TrainConfig:
-    """The training of a variant, with or without the classes that variants are compared on."""
-    settings, mixture, augmented = _expand(name)
-    folds = HELD_OUT if hold_out else dict.fromkeys(HELD_OUT)
-    sources = [Source("pascal", str(root / "VOC2012"), weight=1.0, fold=folds["pascal"])]
-    if mixture:
+def configuration(
+    name: str, root: Path, encoders: Path, *, hold_out: bool, iterations: int, seed: int, fold: int = HELD_OUT["pascal"]
+) -> TrainConfig:
+    """The training of a variant, with or without the classes that variants are compared on; `fold`: PASCAL's."""
+    settings, marks = _expand(name)
+    folds = {**HELD_OUT, "pascal": fold} if hold_out else dict.fromkeys(HELD_OUT)
+    pascal, cutouts = str(root / "VOC2012"), str(root / "cutouts")
+    sources = [Source("pascal", pascal, weight=1.0, fold=folds["pascal"])]
+    if "mixture" in marks:
         sources += [
             Source("folder", str(root / "many"), weight=1.0, fold=folds["many"]),
             Source("folder", str(root / "clothing"), weight=0.5, fold=folds["clothing"]),
-            Source("composites", str(root / "cutouts"), weight=0.5, options={"photographs": COMPOSITES}),
+            Source("composites", cutouts, weight=0.5, options={"photographs": COMPOSITES}),
         ]
+    if "objects" in marks:
+        objects = {"name": "pascal", "root": pascal, "fold": folds["pascal"]}
+        sources.append(
+            Source("composites", cutouts, weight=0.5, options={"photographs": COMPOSITES, "objects": objects})
+        )
     base = dataclasses.replace(
         recipe("paper"), sources=tuple(sources), iterations=iterations, precision="bf16", seed=seed, decay_at=2 / 3
     )
     config = with_settings(base, settings)
-    if augmented:
+    if "augment" in marks:
         config = dataclasses.replace(config, augmentation=MODERATE, cache_size=config.network.size)
     network = config.network.but(stride_on="1x1") if config.network.encoder == "resnet50" else config.network
     return dataclasses.replace(
@@ -115,28 +129,29 @@ def configuration(name: str, root: Path, encoders: Path, *, hold_out: bool, iter
     )
 
 
-def _expand(name: str) -> tuple[list[str], bool, bool]:
-    """A variant's settings with those it builds on before its own; whether it has all sources, and augmentation."""
+def _expand(name: str) -> tuple[list[str], set[str]]:
+    """A variant's settings with those it builds on before its own, and its marks, such as "mixture"."""
     settings: list[str] = []
-    mixture = augmented = False
+    marks: set[str] = set()
     for setting in VARIANTS[name]:
-        if setting == "mixture":
-            mixture = True
-        elif setting == "augment":
-            augmented = True
-        elif setting.startswith("+"):
-            inherited, mixed, moved = _expand(setting[1:])
-            settings, mixture, augmented = inherited + settings, mixture or mixed, augmented or moved
-        else:
+        if setting.startswith("+"):
+            inherited, marked = _expand(setting[1:])
+            settings, marks = inherited + settings, marks | marked
+        elif "=" in setting:
             settings.append(setting)
-    return settings, mixture, augmented
+        else:
+            marks.add(setting)
+    return settings, marks
 
 
-def test_sets(root: Path, size: int, cache: Path | None, *, shots: int = 5) -> dict[str, Dataset]:
-    """The held-out classes that have enough photographs, by name of their source."""
+def test_sets(
+    root: Path, size: int, cache: Path | None, *, shots: int = 5, fold: int = HELD_OUT["pascal"]
+) -> dict[str, Dataset]:
+    """The held-out classes that have enough photographs, by name of their source; `fold`: PASCAL's."""
+    classes = PASCAL_CLASSES[fold]
     built = {
         "pascal": data.build(
-            "pascal", root / "VOC2012", fold=1, split="test", classes=PASCAL_CLASSES, size=size, cache=cache
+            "pascal", root / "VOC2012", fold=fold, split="test", classes=classes, size=size, cache=cache
         ),
         "many": data.build("folder", root / "many", fold=0, split="test", size=size, cache=cache),
         "clothing": data.build("folder", root / "clothing", fold=0, split="test", size=size, cache=cache),
@@ -189,21 +204,22 @@ def compare(
     iterations: int = 3000,
     episodes: int = 400,
     seed: int = 0,
+    fold: Annotated[int, typer.Option(min=1, max=3, help="PASCAL's fold that is held out.")] = HELD_OUT["pascal"],
     cache: Path | None = None,
 ) -> None:
     """Train variants without the held-out classes, and measure them on those."""
     sets: dict[str, Dataset] | None = None
     for name in only.split(","):
-        config = configuration(name, root, encoders, hold_out=True, iterations=iterations, seed=seed)
+        config = configuration(name, root, encoders, hold_out=True, iterations=iterations, seed=seed, fold=fold)
         start = time.perf_counter()
         running = Running(cache=cache, quiet=True, log_every=100, checkpoint_every=10**9, pictures_every=10**9)
-        model = train(config, out / f"{name}-{iterations}-{seed}", running)
+        model = train(config, out / f"{name}-{iterations}-{seed}-fold{fold}", running)
         trained = time.perf_counter() - start
         network = weights.load(model, device="cuda" if torch.cuda.is_available() else "cpu")
-        sets = sets or test_sets(root, network.config.size, cache)
+        sets = sets or test_sets(root, network.config.size, cache, fold=fold)
         found = measure(network, sets, episodes)
         seconds = {"training": round(trained), "measuring": round(time.perf_counter() - start - trained)}
-        budget = {"iterations": iterations, "seed": seed, "episodes": episodes}
+        budget = {"iterations": iterations, "seed": seed, "fold": fold, "episodes": episodes}
         _append(out / "variants.jsonl", {"variant": name, **budget, "seconds": seconds, **found})
 
 
@@ -252,7 +268,7 @@ def _ship(path: Path, provenance: dict[str, Any], shipped: Path, root: Path, cac
 
 def provenance_of(config: TrainConfig, model: str, variant: str, seconds: int) -> dict[str, Any]:
     """How a shipped file came to be, without the folders of the machine that made it."""
-    sources = tuple(dataclasses.replace(source, root=Path(source.root).name) for source in config.sources)
+    sources = tuple(_anywhere(source) for source in config.sources)
     config = dataclasses.replace(config, sources=sources, encoder_weights=Path(config.encoder_weights).name)
     options = f"--model {model} --variant {variant} --iterations {config.iterations} --seed {config.seed}"
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
@@ -262,6 +278,14 @@ def provenance_of(config: TrainConfig, model: str, variant: str, seconds: int) -
         "command": f"python -m dgpnet.experiments.default_model ship {options}",
         "machine": f"one {device}, torch {torch.__version__.split('+')[0]}, {seconds} s",
     }
+
+
+def _anywhere(source: Source) -> Source:
+    """The source with the names of its folders, not where they are."""
+    options = dict(source.options)
+    if "objects" in options:
+        options["objects"] = {**options["objects"], "root": Path(options["objects"]["root"]).name}
+    return dataclasses.replace(source, root=Path(source.root).name, options=options)
 
 
 def calibrated(network: DGPNet, root: Path, cache: Path | None, episodes: int = 300) -> Calibration:
