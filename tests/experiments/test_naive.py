@@ -19,7 +19,15 @@ def an_episode(shots: int = 2) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"kernel": "linear"}, {"kernel": "exponential"}, {"window": 0}, {"output_space": "mask"}, {"levels": (16,)}],
+    [
+        {},
+        {"kernel": "linear"},
+        {"kernel": "exponential"},
+        {"window": 0},
+        {"output_space": "mask"},
+        {"levels": (16,)},
+        {"support_stride": 16},
+    ],
     ids=str,
 )
 def test_equals_the_network(changes: dict[str, object]) -> None:

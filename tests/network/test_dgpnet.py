@@ -33,6 +33,7 @@ VARIANTS = {
     "prototype": {"learner": "prototype"},
     "prior mask": {"learner": "prior"},
     "none": {"learner": "none"},
+    "dense support": {"support_stride": 16, "similarity": True},
     "similarity": {"similarity": True},
     "similarity alone": {"similarity": True, "learner": "none", "levels": (16,)},
     "efficientnet": {"encoder": "efficientnet_lite0"},

@@ -86,6 +86,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "objects": ("+light", "objects"),
     "overlap": ("+light", "overlap=0.5"),
     "uniform": ("+light", "balance=1"),
+    "dense": ("+light", "network.support_stride=16"),
     "prototype": ("+light", "network.learner=prototype"),
     "prior": ("+light", "network.learner=prior"),
     "small": (

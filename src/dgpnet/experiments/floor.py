@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from dgpnet.experiments import naive
 from dgpnet.experiments.timing import Ceilings
 from dgpnet.network import DGPNet
-from dgpnet.network.dgpnet import SHALLOW, SUPPORT_STRIDE
+from dgpnet.network.dgpnet import SHALLOW
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def count(network: DGPNet, *, batch: int, shots: int, size: int) -> dict[str, li
     inputs = {stride: features[stride] for stride in SHALLOW}
     prepare, infer = [], []
     for level in levels:
-        s = shots * (size // SUPPORT_STRIDE) ** 2
+        s = shots * (size // max(level, model.config.support_stride)) ** 2
         q = (size // level) ** 2
         config = model.config
         outputs = config.encodings if config.output_space == "learned" else 1

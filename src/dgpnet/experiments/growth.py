@@ -11,7 +11,7 @@ from dgpnet import pictures
 from dgpnet.experiments.speed import Effort
 from dgpnet.experiments.timing import measure, peak_memory
 from dgpnet.gp import GaussianProcess, Posterior, SquaredExponential
-from dgpnet.network.dgpnet import SUPPORT_STRIDE
+from dgpnet.network import PRESETS
 from dgpnet.pictures import Picture, Series
 from dgpnet.segmenter.concept import INDUCING_POINTS
 
@@ -32,7 +32,7 @@ def measured(
     window: int = 5,
 ) -> dict[str, Any]:
     """One point of a curve. `kind`: exact, or a budget of inducing points as the segmenter takes it."""
-    support = shots * (side // SUPPORT_STRIDE) ** 2
+    support = shots * (side // PRESETS["paper"].support_stride) ** 2
     budget = INDUCING_POINTS if kind == INDUCING else None
     process = GaussianProcess(SquaredExponential(features**0.5)).to(device)
     x, y = _features(support, features, device), torch.randn(1, support, outputs, device=device)

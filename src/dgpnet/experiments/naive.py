@@ -20,7 +20,7 @@ from dgpnet.errors import Error
 from dgpnet.gp import Kernel
 from dgpnet.learners import GaussianLearner
 from dgpnet.network import DGPNet
-from dgpnet.network.dgpnet import SHALLOW, SUPPORT_STRIDE, Branch
+from dgpnet.network.dgpnet import SHALLOW, Branch
 from dgpnet.network.encoders import FrozenStatistics
 
 ENCODE_SUPPORT = "Image encoder on support"
@@ -85,7 +85,7 @@ def learn(network: DGPNet, supports: Tensor, masks: Tensor, clock: Clock | None 
     clock = clock or _NoClock()
     learners = _learners(network)
     features = network.encoder(supports.flatten(0, 1))
-    x_s = {s: _points(network, s, features, supports.shape[:2], SUPPORT_STRIDE // s) for s in learners}
+    x_s = {s: _points(network, s, features, supports.shape[:2], _step(network, s)) for s in learners}
     clock.lap(ENCODE_SUPPORT)
     y_s = _outputs(network, masks, learners)
     clock.lap(ENCODE_MASKS)
@@ -158,6 +158,10 @@ def _learners(network: DGPNet) -> dict[int, GaussianLearner]:
     return found
 
 
+def _step(network: DGPNet, stride: int) -> int:
+    return max(1, network.config.support_stride // stride)
+
+
 def _points(network: DGPNet, stride: int, features: Mapping[int, Tensor], shape: tuple[int, ...], step: int) -> Tensor:
     """Projected features of shape[0] · shape[1] photographs, every `step`-th row and column -> (B, S, D)."""
     x = network.encoder.project[str(stride)](features[stride])[..., ::step, ::step]
@@ -165,7 +169,7 @@ def _points(network: DGPNet, stride: int, features: Mapping[int, Tensor], shape:
 
 
 def _outputs(network: DGPNet, masks: Tensor, strides: Mapping[int, GaussianLearner]) -> dict[int, Tensor]:
-    """What the support points are to give, at stride 32 whatever the level -> {stride: (B, S, E)}."""
+    """What the support points are to give -> {stride: (B, S, E)}."""
     flat = masks.flatten(0, 1)[:, None]
     if network.mask_encoder is not None:
         encoded = network.mask_encoder(flat)
@@ -173,7 +177,7 @@ def _outputs(network: DGPNet, masks: Tensor, strides: Mapping[int, GaussianLearn
         encoded = {s: F.avg_pool2d(flat, s) for s in strides}
     found = {}
     for s in strides:
-        step = SUPPORT_STRIDE // s
+        step = _step(network, s)
         y = encoded[s][..., ::step, ::step]
         found[s] = y.flatten(2).mT.unflatten(0, tuple(masks.shape[:2])).flatten(1, 2)
     return found

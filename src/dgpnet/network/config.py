@@ -40,6 +40,8 @@ class Config:
     freeze_encoder     train neither the encoder's body nor its BatchNorm scale and shift (projections are trained)
     features           D, channels of the projected features
     levels             strides with a learner: any subset of {16, 32}
+    support_stride     stride that the support is sampled to, where the level has more: 32 as in the paper, or 16, which
+                       takes four times the points at level 16
     learner            "gp", "prototype", "prior" (PFENet's prior mask) or "none"
     similarity         three further channels a level: plain similarity of the unprojected features
     kernel             "se", "exponential" or "linear"
@@ -61,6 +63,7 @@ class Config:
     freeze_encoder: bool = False
     features: int = 512
     levels: tuple[int, ...] = LEVELS
+    support_stride: int = 32
     learner: str = "gp"
     similarity: bool = False
     kernel: str = "se"
@@ -88,6 +91,8 @@ class Config:
                 raise Error(f"Config.{name} is one of {', '.join(allowed)}; got {getattr(self, name)!r}.")
         if not self.levels or len(set(self.levels)) < len(self.levels) or not set(self.levels) <= set(LEVELS):
             raise Error(f"Config.levels is a non-empty subset of {LEVELS}, got {self.levels}.")
+        if self.support_stride not in LEVELS:
+            raise Error(f"Config.support_stride is one of {LEVELS}, got {self.support_stride}.")
         for name in ("features", "encodings", "decoder_width"):
             if getattr(self, name) < 1:
                 raise Error(f"Config.{name} must be at least 1, got {getattr(self, name)}.")

@@ -34,8 +34,6 @@ from dgpnet.network.encoders import build_encoder
 from dgpnet.network.mask_encoder import MaskEncoder
 
 SHALLOW = (4, 8)
-#: Support features and outputs are sampled to this total stride, whatever the level.
-SUPPORT_STRIDE = 32
 
 KERNELS: dict[str, Callable[[Config], Kernel]] = {
     "se": lambda c: SquaredExponential(c.length * c.features**0.5, variance=c.variance, trainable=c.trainable_kernel),
@@ -188,7 +186,7 @@ class DGPNet(nn.Module):
         return Memory(learned, masks.shape[1], masks.shape[2])
 
     def support_points(self, features: Mapping[int, Tensor], masks: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
-        """For each branch: features (B, K, P, D) and outputs (B, K, P, C, E) of the support, sampled to stride 32."""
+        """For each branch: features (B, K, P, D) and outputs (B, K, P, C, E) of the support, as sampled."""
         shape = masks.shape[:3]  # B, K, C
         flat = masks.flatten(0, 2)[:, None]
         dtype = next(iter(features.values())).dtype
@@ -196,7 +194,7 @@ class DGPNet(nn.Module):
         found = {}
         for name, branch in self.named_branches().items():
             y = encodings[branch.stride] if self._wants_encoding(branch) else F.avg_pool2d(flat, branch.stride)
-            step = SUPPORT_STRIDE // branch.stride
+            step = max(1, self.config.support_stride // branch.stride)
             y = y[..., ::step, ::step].flatten(2).unflatten(0, shape)  # (B, K, C, E, P)
             x = self.branch_features(branch, features)[:, ::step, ::step].flatten(1, 2).unflatten(0, shape[:2])
             found[name] = x, y.permute(0, 1, 4, 2, 3)
