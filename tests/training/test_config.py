@@ -44,7 +44,7 @@ def test_strong_is_what_measured_best() -> None:
     assert strong.schedule == "cosine"
     assert strong.warmup > 0
     assert strong.balance == 0.5
-    assert strong.foreground == 2
+    assert strong.foreground == 2 and strong.overlap == 0.5 and strong.self_episodes == 0.2
     assert strong.network.similarity and strong.projection == "principal"
     assert len({strong.rate, strong.projection_rate, strong.encoder_rate}) == 3
 

@@ -39,7 +39,7 @@ PASCAL_CLASSES = {1: ("cat", "chair", "cow"), 2: ("dog", "horse", "person"), 3: 
 COMPOSITES = 3000
 SHOTS = (1, 5)
 #: What each model that ships is: a variant, trained for so many iterations.
-SHIPPED = {"default": ("light", 11_000), "small": ("small", 5_500)}
+SHIPPED = {"default": ("combined", 11_000), "small": ("combined-small", 11_000)}
 Figures = dict[str, dict[str, dict[str, float | None]]]
 
 MODERATE = Augmentation(
@@ -52,6 +52,14 @@ MODERATE = Augmentation(
     contrast=0.25,
     saturation=0.25,
     hue=8.0,
+)
+
+#: What makes a network small: another encoder, and narrower after it.
+SMALL = (
+    "network.encoder=efficientnet_lite0",
+    "network.features=256",
+    "network.encodings=32",
+    "network.decoder_width=96",
 )
 
 #: What each variant changes, on top of the one it names with a plus: settings as `dgpnet train --set` takes them.
@@ -89,13 +97,9 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "dense": ("+light", "network.support_stride=16"),
     "prototype": ("+light", "network.learner=prototype"),
     "prior": ("+light", "network.learner=prior"),
-    "small": (
-        "+light",
-        "network.encoder=efficientnet_lite0",
-        "network.features=256",
-        "network.encodings=32",
-        "network.decoder_width=96",
-    ),
+    "small": ("+light", *SMALL),
+    "combined": ("+overlap", "self_episodes=0.2"),
+    "combined-small": ("+combined", *SMALL),
 }
 
 
