@@ -46,10 +46,10 @@ class Prepared:
     def __init__(
         self, weight: Tensor, bias: Tensor | None, how: How, *, relu: bool, half: bool = False, tiled: bool = True
     ) -> None:
-        self.weight, self.bias, self.how, self.relu, self.half = weight, bias, how, relu, half
+        self.how, self.relu, self.half = how, relu, half
         once = how == ((1, 1), (1, 1), (1, 1), 1) and weight.shape[2:] == (3, 3)
-        self._tiled = tiled and relu and once and bias is not None
         self._plain = (weight.bfloat16(), None if bias is None else bias.bfloat16()) if half else (weight, bias)
+        self._tiled = (weight, bias) if tiled and relu and once and bias is not None else None
         self._products: Ready | None = None
         self._last: tuple[torch.Size, Ready] | None = None
 
@@ -59,11 +59,11 @@ class Prepared:
         return torch.bfloat16 if self.half else torch.float32
 
     def __call__(self, x: Tensor, z: Tensor | None = None) -> Tensor:
-        if self._tiled and winograd.pays(*self.weight.shape[:2], *x.shape[2:], half=self.half):
-            products = self._products = self._products or self._lay_out_products()
-            z = None if z is None else z.float()
-            return winograd.convolve(x.float(), lambda values: products(values, None), len(self.weight), z)
         weight, bias = self._plain
+        if self._tiled is not None and winograd.pays(*weight.shape[:2], *x.shape[2:], half=self.half):
+            products = self._products = self._products or _products(*self._tiled)
+            z = None if z is None else z.float()
+            return winograd.convolve(x.float(), lambda values: products(values, None), len(weight), z)
         x, z = x.to(self.dtype), None if z is None else z.to(self.dtype)
         if x.numel() < LARGE:
             y = F.conv2d(x, weight, bias, *self.how)
@@ -74,16 +74,17 @@ class Prepared:
             last = self._last = x.shape, laid_out(weight, bias, self.how, x.shape, relu=self.relu)
         return last[1](x, z)
 
-    def _lay_out_products(self) -> Ready:
-        assert self.bias is not None
-        filters, constant = winograd.filters(self.weight), winograd.constant(self.bias)
-        groups = winograd.SIDE**2
-        shape = torch.Size((1, groups * filters.shape[1], groups, 1))
-        return laid_out(filters, constant, ((1, 1), (0, 0), (1, 1), groups), shape, relu=False)
-
     def __getstate__(self) -> dict[str, Any]:
         """Without the layouts, which cannot be copied and are made again."""
         return {**self.__dict__, "_last": None, "_products": None}
+
+
+def _products(weight: Tensor, bias: Tensor) -> Ready:
+    """Those of Winograd's algorithm."""
+    filters, constant = winograd.filters(weight), winograd.constant(bias)
+    groups = winograd.SIDE**2
+    shape = torch.Size((1, groups * filters.shape[1], groups, 1))
+    return laid_out(filters, constant, ((1, 1), (0, 0), (1, 1), groups), shape, relu=False)
 
 
 class PreparedConv(nn.Module):
