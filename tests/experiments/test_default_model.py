@@ -44,6 +44,12 @@ def test_objects_are_pasted_of_classes_that_are_trained_on() -> None:
     assert made("objects").sources[:-1] == made("light").sources
 
 
+def test_any_of_pascals_folds_can_be_held_out() -> None:
+    config = configuration("objects", Path("a"), Path("b"), hold_out=True, iterations=9, seed=0, fold=2)
+    assert [s.fold for s in config.sources] == [2, 0, 0, None, None]
+    assert config.sources[-1].options["objects"]["fold"] == 2
+
+
 @pytest.mark.parametrize("variant", ["small", "objects"])
 def test_a_shipped_file_names_no_folder_of_the_machine_that_made_it(variant: str) -> None:
     config = configuration(variant, Path("/a/data"), Path("/a/weights"), hold_out=False, iterations=9, seed=0)

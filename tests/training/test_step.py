@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import subprocess
@@ -15,6 +16,7 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 from torch import Tensor
 
+from dgpnet.data.augment import NONE, STRONG
 from dgpnet.data.dataset import Dataset
 from dgpnet.training import Running, TrainConfig, train
 from dgpnet.training.processes import launch
@@ -58,7 +60,7 @@ def test_the_loss_is_pytorchs_weighted_mean() -> None:
 
 def test_ignored_pixels_neither_count_nor_pull() -> None:
     logits = torch.randn(1, 2, 4, 4, requires_grad=True)
-    sums, weights = loss(logits, torch.full((1, 4, 4), 255, dtype=torch.uint8))
+    sums, weights = loss(logits, torch.full((1, 4, 4), 255, dtype=torch.uint8), overlap=0.5)
     sums.sum().backward()
     assert weights.item() == 0
     assert logits.grad is not None
@@ -83,8 +85,16 @@ def test_overlap_adds_one_minus_the_iou_of_each_episode() -> None:
         torch.testing.assert_close(sums[i] / weights[i], expected, check_dtype=False)
 
 
+def test_overlap_pulls_what_is_found_where_nothing_is() -> None:
+    logits = torch.tensor([[-50.0, 0.0], [50.0, 0.0]]).view(1, 2, 1, 2).requires_grad_()
+    sums, weights = loss(logits, torch.zeros(1, 1, 2, dtype=torch.uint8), overlap=0.5)
+    torch.testing.assert_close(sums, 100 + math.log(2) + 0.5 * weights * (1 - 1 / torch.tensor([2.5])))
+    sums.sum().backward()
+    assert logits.grad is not None and torch.isfinite(logits.grad).all() and logits.grad[0, 1].gt(0).all()
+
+
 def test_views_of_one_photograph_differ_though_others_are_plain(config: Make, dataset: Dataset) -> None:
-    settings = config(self_episodes=1.0)
+    settings = config(self_episodes=1.0, augmentation=NONE, self_augmentation=dataclasses.replace(STRONG, flip=0.0))
     assert settings.augmentation.plain
     assert not settings.plain_views
     photos, masks = views(_inputs(settings, dataset), settings)

@@ -109,8 +109,10 @@ def build(
     if unknown := [option for option in options if option not in accepted]:
         possible = ", ".join(sorted(set(accepted) - {"root", "fold", "split", "cache", "workers"}))
         raise Error(f"{name} has no option {', '.join(unknown)}; it has {possible}.")
-    if isinstance(options.get("objects"), Mapping):
-        options["objects"] = build(**{"split": split, **options["objects"]})
+    if isinstance(described := options.get("objects"), Mapping):
+        if "name" not in described or "size" in described:  # cut-outs are taken from photographs as they are
+            raise Error(f"objects of {name} are described by name, root, fold …, without a size; given {described}.")
+        options["objects"] = build(**{"split": split, "cache": cache, "workers": workers, **described})
     shared = {"cache": cache, "workers": workers, "side": size}
     for key, value in shared.items():
         if key in accepted and value is not None:

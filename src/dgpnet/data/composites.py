@@ -224,13 +224,16 @@ def composites(
 ) -> Dataset:
     """Composites of the cut-outs and backgrounds below root; fold i tests kinds i, i + folds, ...
 
-    objects: take the objects of this dataset's pairs for cut-outs, and only the backgrounds from root.
+    objects: take the objects of this dataset's pairs for cut-outs, and only the backgrounds from root. Its own fold
+    says which of its classes are there; the fold here counts kinds as above.
     """
     root = Path(root)
     check_fold("composites", fold, split, folds)
     backgrounds = _photos(root / "backgrounds", root)
     if not backgrounds:
         raise Error(f"{root} has no backgrounds/ with photographs; add it.")
+    if not isinstance(objects, Dataset | None):
+        raise Error(f'objects of composites are a dataset, or described as {{"name": "pascal", …}}; given {objects!r}.')
     cutouts: Cutouts = _on_white(root) if objects is None else FromPairs(objects)
     numbers = [n for n in range(len(cutouts.names)) if in_fold(n, fold, split, folds)]
     if not numbers:

@@ -152,6 +152,7 @@ def prepare(part: nn.Module, *, half: bool = False) -> None:
     for module in list(part.modules()):
         if isinstance(module, FusedConv):
             module.prepared = Prepared(*values(module), module.how, relu=True, half=half, tiled=tiled)
+            module._parameters.clear()
         for name, child in module.named_children():
             if type(child) is nn.Conv2d and child.kernel_size == (1, 1):
                 setattr(module, name, PreparedConv(child, half=half))
@@ -163,7 +164,7 @@ def half_pays(device: torch.device) -> bool:
         return torch.cuda.is_bf16_supported(including_emulation=False)
     if device.type != "cpu" or not half_prepared():
         return False
-    half, whole = (Prepared(torch.randn(256, 256, 1, 1), None, ONCE, relu=False, half=h) for h in (True, False))
+    half, whole = (Prepared(_ones(256, 256, 1, 1), None, ONCE, relu=False, half=h) for h in (True, False))
     return _seconds(half, 48) < 0.9 * _seconds(whole, 48)
 
 
@@ -172,14 +173,19 @@ def tiles_pay() -> bool:
     """Whether on large maps Winograd's algorithm in float32 is quicker than plain convolutions in bfloat16: by trying,
     since there are processors whose bfloat16 is twice as quick as their float32, and ones where it is ten times. It is
     quicker by a quarter on the former: noise must not decide, or a job that is resumed would go on differently."""
-    weight, bias = torch.randn(256, 256, 3, 3), torch.zeros(256)
+    weight, bias = _ones(256, 256, 3, 3), _ones(256)
     tiled, plain = (Prepared(weight, bias, PADDED, relu=True, half=True, tiled=t) for t in (True, False))
     return _seconds(tiled, 72) < 1.3 * _seconds(plain, 72)
 
 
+def _ones(*shape: int) -> Tensor:
+    """Whatever the program has made PyTorch's defaults."""
+    return torch.ones(shape, dtype=torch.float32, device="cpu")
+
+
 @torch.no_grad()
 def _seconds(convolution: Prepared, side: int) -> float:
-    x = torch.randn(1, 256, side, side).to(convolution.dtype, memory_format=torch.channels_last)
+    x = _ones(1, 256, side, side).to(convolution.dtype, memory_format=torch.channels_last)
     times = []
     for _ in range(5):
         start = time.perf_counter()

@@ -20,6 +20,8 @@ from dgpnet.network.activated import How, how
 Ready = Callable[[Tensor, Tensor | None], Tensor]
 #: Numbers in an input from which on it is worth the call.
 LARGE = 2**15
+#: Side of a map that is larger than any.
+ENDLESS = 2**20
 
 
 def available() -> bool:
@@ -49,7 +51,9 @@ class Prepared:
         self.how, self.relu, self.half = how, relu, half
         once = how == ((1, 1), (1, 1), (1, 1), 1) and weight.shape[2:] == (3, 3)
         self._plain = (weight.bfloat16(), None if bias is None else bias.bfloat16()) if half else (weight, bias)
-        self._tiled = (weight, bias) if tiled and relu and once and bias is not None else None
+        # However large the maps may be; the weights in float32 are kept for nothing else.
+        tiled = tiled and relu and once and winograd.pays(weight.shape[0], weight.shape[1], ENDLESS, ENDLESS, half=half)
+        self._tiled = (weight, bias) if tiled and bias is not None else None
         self._products: Ready | None = None
         self._last: tuple[torch.Size, Ready] | None = None
 

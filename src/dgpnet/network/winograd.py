@@ -38,11 +38,14 @@ def pays(channels_in: int, channels_out: int, height: int, width: int, *, half: 
 @cache
 def matrices() -> tuple[Tensor, Tensor, Tensor]:
     """Bᵀ: (SIDE, SIDE), G: (SIDE, 3) and Aᵀ: (TILE, SIDE) in float64; the point at infinity comes last."""
-    points = torch.tensor(POINTS, dtype=torch.float64)
-    others = [torch.cat([points[:i], points[i + 1 :]]) for i in range(len(points))]
-    scale = torch.stack([(p - o).prod() for p, o in zip(points, others, strict=True)] + [torch.ones_like(points[0])])
-    b = torch.stack([_coefficients(roots) for roots in [*others, points]])
-    return b, _powers(points, 3) / scale[:, None], _powers(points, TILE).T.contiguous()
+    with torch.device("cpu"):  # whatever the program has made the default
+        points = torch.tensor(POINTS, dtype=torch.float64)
+        others = [torch.cat([points[:i], points[i + 1 :]]) for i in range(len(points))]
+        scale = torch.stack(
+            [(p - o).prod() for p, o in zip(points, others, strict=True)] + [torch.ones_like(points[0])]
+        )
+        b = torch.stack([_coefficients(roots) for roots in [*others, points]])
+        return b, _powers(points, 3) / scale[:, None], _powers(points, TILE).T.contiguous()
 
 
 def _powers(points: Tensor, count: int) -> Tensor:
@@ -92,7 +95,7 @@ def convolve(x: Tensor, multiply: Callable[[Tensor], Tensor], outputs: int, z: T
     rows = -(-rows // count)  # of tiles in a band; where they do not come out even, the last has some that nobody sees
     y = z
     if y is None:
-        y = torch.empty((many, outputs, height, width), dtype=x.dtype, memory_format=torch.channels_last)
+        y = x.new_empty(many, height, width, outputs).permute(0, 3, 1, 2)
     # A row of tiles evaluated vertically: (columns of pixels, SIDE, I). The pixels beyond the edges stay zero.
     strip = x.new_zeros(columns * TILE + 2, SIDE, inputs)
     inner = strip[1 : width + 1]

@@ -32,7 +32,8 @@ from dgpnet.segmenter.tiles import blend_weights, tile_corners, tile_side
 if TYPE_CHECKING:
     from dgpnet.segmenter.model import Segmenter
 
-#: Above this many support points a level, inducing points take over: 35 photographs at 384², 20 at 512².
+#: Above this many support points a level, inducing points take over: 35 photographs at 384², 20 at 512² (a quarter of
+#: that where the support is sampled to stride 16).
 EXACT_POINTS = 5120
 #: How many inducing points then stand for the support, at each level.
 INDUCING_POINTS = 1024

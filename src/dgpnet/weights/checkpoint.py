@@ -89,8 +89,14 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
 
 
 def fingerprint(network: DGPNet) -> str:
-    """SHA-256 (64 hexadecimal digits) over the configuration and every tensor: equal only for the same network."""
-    digest = hashlib.sha256(_config(network).to_json().encode())
+    """SHA-256 (64 hexadecimal digits) over the configuration and every tensor: equal only for the same network.
+
+    Fields that configurations did not always have count where they are not as they used to be.
+    """
+    fields = json.loads(_config(network).to_json())
+    if fields["support_stride"] == Config.support_stride:
+        del fields["support_stride"]
+    digest = hashlib.sha256(json.dumps(fields, sort_keys=True).encode())
     for key, value in sorted(network.state_dict().items()):
         digest.update(f"{key} {value.dtype} {tuple(value.shape)}".encode())
         digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
