@@ -80,7 +80,7 @@ def settings_for(
         growth_shots=(1, 2, 5, 10),
         growth_sides=(256, 512, 1024),
         growth_examples=2,
-        photographs=24,
+        photographs=64,
         copy_megabytes=128,
         matrix_side=512,
         episodes=20,
