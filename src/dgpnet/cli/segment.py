@@ -81,7 +81,7 @@ def segment(
         typer.echo(json.dumps(answer, indent=1))
     else:
         before = f" ({outcome.before} of them before)" if outcome.before else ""
-        typer.echo(f"{outcome.done} photographs done{before}, {len(outcome.failures)} failed.")
+        typer.echo(f"{outcome.done} photograph{'s'[: outcome.done != 1]} done{before}, {len(outcome.failures)} failed.")
         typer.echo(f"Masks: {out / 'masks'}")
         if not outcome.stopped:
             typer.echo(f"Report: {report}")
