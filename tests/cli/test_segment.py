@@ -50,6 +50,7 @@ def test_a_folder_of_photographs_becomes_a_folder_of_masks(here, model, capsys):
     assert run(["segment", "painted", "photos", "--out", "found", "--model", model, "--overlay"]) == 0
     shown = capsys.readouterr()
     assert "5 photographs done, 0 failed." in shown.out
+    assert "min-likeness" not in shown.out
     assert "found/report/index.html" in shown.out
     assert "Learned object from 2 photographs" in shown.err
     assert files(here / "found" / "masks") == {"0000.png", "0001.png", "0003.png", "0004.png", "more/0002.png"}

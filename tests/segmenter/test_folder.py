@@ -72,7 +72,7 @@ def test_all_that_can_be_asked_for(tmp_path, concept):
     np.testing.assert_array_equal(numbers > 0, found.mask > 0)
 
 
-def test_classes_that_are_unlike_the_examples_can_be_left_out(tmp_path, concept):
+def test_classes_that_are_unlike_the_examples_can_be_left_out(tmp_path, concept, monkeypatch):
     painted, masks = scenes(2, classes=2)
     able = tiny_segmenter(CONFIG.but(similarity=True)).learn(painted, masks)
     photos = find_photographs([write_photos(tmp_path / "photos", 6)])
@@ -83,6 +83,10 @@ def test_classes_that_are_unlike_the_examples_can_be_left_out(tmp_path, concept)
     }
     seen = sorted(one for both in likeness.values() for one in both if one < 1)
     least = (seen[0] + seen[-1]) / 2
+    monkeypatch.setattr(folder, "UNLIKE", least)
+    outcome = job(tmp_path / "all", threshold=0.01).run(able, photos)
+    assert outcome.unlike == sum(one.mask.any() and one.likeness < least for one in found.values()) > 0
+    assert job(tmp_path / "plain", threshold=0.01).run(concept, photos).unlike == 0  # it cannot tell
     job(tmp_path / "out", threshold=0.01, min_likeness=least).run(able, photos)
     for key, one in found.items():
         kept = np.where(np.isin(one.mask, [c for c in (1, 2) if likeness[key][c - 1] >= least]), one.mask, 0)

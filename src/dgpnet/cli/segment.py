@@ -32,7 +32,7 @@ def segment(
     max_pixels: Annotated[int, typer.Option("--max-pixels", help="Refuse photographs with more.")] = MAX_PIXELS,
     min_likeness: Annotated[
         float,
-        typer.Option("--min-likeness", help="Leave out what was found and is less like what was painted (try 0.3)."),
+        typer.Option("--min-likeness", help="Leave out what was found and is less like what was painted (try 0.2)."),
     ] = 0.0,
     classes: Classes = None,
     images: Images = None,
@@ -49,7 +49,7 @@ def segment(
     Example: dgpnet segment painted/ photos/ --out found/ --overlay
     """
     from dgpnet.segmenter import load
-    from dgpnet.segmenter.folder import Job, Options
+    from dgpnet.segmenter.folder import UNLIKE, Job, Options
     from dgpnet.segmenter.ledger import OUTPUTS
     from dgpnet.segmenter.photographs import find_photographs
 
@@ -76,6 +76,7 @@ def segment(
             "done": outcome.done,
             "done_before": outcome.before,
             "failures": outcome.failures,
+            "unlike": outcome.unlike,
             "stopped": outcome.stopped,
         }
         typer.echo(json.dumps(answer, indent=1))
@@ -85,5 +86,10 @@ def segment(
         typer.echo(f"Masks: {out / 'masks'}")
         if not outcome.stopped:
             typer.echo(f"Report: {report}")
+        if outcome.unlike:
+            typer.echo(
+                f"In {outcome.unlike} of them something was found that has little of what was painted (likeness under"
+                f" {UNLIKE}). If not every photograph shows it, try --min-likeness {UNLIKE} with another --out."
+            )
     if outcome.failures or outcome.stopped:
         raise typer.Exit(1)

@@ -73,6 +73,10 @@ class Options:
             raise Error(f"There is no format {self.format!r}; formats are {', '.join(FORMATS)}.")
 
 
+#: With the models that ship, most photographs that show the thing have a likeness above this (docs/uncertainty.md).
+UNLIKE = 0.2
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a job did: how many photographs are done in all, how many of them before, and what failed and why."""
@@ -80,6 +84,8 @@ class Outcome:
     done: int
     before: int
     failures: dict[str, str]
+    unlike: int = 0
+    """Photographs in whose masks is something that has little of what was painted (a likeness below UNLIKE)."""
     stopped: str | None = None
     """Why the job ended before its end (a full disk), in a sentence."""
 
@@ -137,7 +143,10 @@ class Job:
             self._finish(concept, failures)
         except Unwritable as error:
             stopped = f"{error} What is done stays; run the same command again to go on."
-        return Outcome(len(self.ledger.entries), before, failures, stopped)
+        entries = self.ledger.entries.values()
+        able = concept.segmenter.network.config.similarity
+        unlike = sum(able and any(entry.areas) and entry.likeness < UNLIKE for entry in entries)
+        return Outcome(len(entries), before, failures, unlike, stopped)
 
     def _in_the_same_precision(self, concept: Concept) -> Concept:
         """The concept in the precision that the job began with, though another may be quicker here and now."""
