@@ -1,5 +1,6 @@
 """How the default model is made: variants are what they say, and nothing trains on what measures."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -36,6 +37,11 @@ def test_a_variant_inherits_from_the_one_it_builds_on() -> None:
 def test_classes_are_held_out_only_while_variants_are_compared() -> None:
     assert [s.fold for s in made("light").sources] == [1, 0, 0, None]
     assert [s.fold for s in made("light", hold_out=False).sources] == [None] * 4
+
+
+def test_combined_is_both_of_what_it_names() -> None:
+    combined, views, overlap = (made(name) for name in ("combined", "views", "overlap"))
+    assert combined == dataclasses.replace(views, overlap=overlap.overlap) and combined.self_episodes > 0
 
 
 def test_objects_are_pasted_of_classes_that_are_trained_on() -> None:

@@ -87,7 +87,7 @@ def test_classes_that_are_unlike_the_examples_can_be_left_out(tmp_path, concept,
     outcome = job(tmp_path / "all", threshold=0.01).run(able, photos)
     assert outcome.unlike == sum(one.mask.any() and one.likeness < least for one in found.values()) > 0
     assert job(tmp_path / "plain", threshold=0.01).run(concept, photos).unlike == 0  # it cannot tell
-    job(tmp_path / "out", threshold=0.01, min_likeness=least).run(able, photos)
+    assert job(tmp_path / "out", threshold=0.01, min_likeness=least).run(able, photos).unlike == 0
     for key, one in found.items():
         kept = np.where(np.isin(one.mask, [c for c in (1, 2) if likeness[key][c - 1] >= least]), one.mask, 0)
         np.testing.assert_array_equal(read_mask(tmp_path / "out" / "masks" / f"{key}.png"), kept)

@@ -66,7 +66,9 @@ def read_concept(
 
 def describe(concept: Concept) -> str:
     """One line about what was learned."""
-    line = f"Learned {', '.join(concept.classes)} from {concept.examples} photograph{'s'[: concept.examples > 1]}"
+    line = (
+        f"Learned {', '.join(concept.classes)} from {concept.examples} photograph{'s' if concept.examples > 1 else ''}"
+    )
     return (
         f"{line}; so many that {concept.inducing_points} points a level stand for all."
         if concept.budgeted

@@ -82,14 +82,16 @@ def segment(
         typer.echo(json.dumps(answer, indent=1))
     else:
         before = f" ({outcome.before} of them before)" if outcome.before else ""
-        typer.echo(f"{outcome.done} photograph{'s'[: outcome.done != 1]} done{before}, {len(outcome.failures)} failed.")
+        photographs = f"{outcome.done} photograph{'' if outcome.done == 1 else 's'}"
+        typer.echo(f"{photographs} done{before}, {len(outcome.failures)} failed.")
         typer.echo(f"Masks: {out / 'masks'}")
         if not outcome.stopped:
             typer.echo(f"Report: {report}")
         if outcome.unlike:
             typer.echo(
-                f"In {outcome.unlike} of them something was found that has little of what was painted (likeness under"
-                f" {UNLIKE}). If not every photograph shows it, try --min-likeness {UNLIKE} with another --out."
+                f"In {outcome.unlike} of {photographs} something was found that is little like what was painted"
+                f" (likeness under {UNLIKE}). If not every photograph shows it,"
+                f" try --min-likeness {UNLIKE} with another --out."
             )
     if outcome.failures or outcome.stopped:
         raise typer.Exit(1)

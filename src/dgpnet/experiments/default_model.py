@@ -98,7 +98,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "prototype": ("+light", "network.learner=prototype"),
     "prior": ("+light", "network.learner=prior"),
     "small": ("+light", *SMALL),
-    "combined": ("+overlap", "self_episodes=0.2"),
+    "combined": ("+overlap", "+views"),
     "combined-small": ("+combined", *SMALL),
 }
 
@@ -295,10 +295,16 @@ def _anywhere(source: Source) -> Source:
 
 def calibrated(network: DGPNet, root: Path, cache: Path | None, episodes: int = 300) -> Calibration:
     """Fitted on PASCAL's validation photographs, which no training here sees."""
-    dataset = data.build("pascal", root / "VOC2012", split="test", size=network.config.size, cache=cache)
-    dataset, _ = data.trainable(dataset, 5)
-    drawn = data.episodes(dataset, seed=0, indices=range(episodes), max_shots=5)
+    dataset, drawn = _validation(root, network.config.size, cache, episodes)
     return fit(network, dataset, drawn, shots=SHOTS, precision=_precision(network), batch=96)
+
+
+def _validation(root: Path, size: int, cache: Path | None, episodes: int) -> tuple[Dataset, list[data.Episode]]:
+    """Episodes of PASCAL's validation photographs, all classes that have enough."""
+    dataset, _ = data.trainable(
+        data.build("pascal", root / "VOC2012", split="test", size=size, cache=cache), max(SHOTS)
+    )
+    return dataset, data.episodes(dataset, seed=0, indices=range(episodes), max_shots=max(SHOTS))
 
 
 def measure_shipped(path: Path, root: Path, cache: Path | None) -> dict[str, Any]:
@@ -327,10 +333,8 @@ def measure_absence(
     path = weights.checkpoint_path(model)
     network = weights.load(path, device="cuda" if torch.cuda.is_available() else "cpu")
     calibration = Calibration.from_json(weights.read_metadata(path)["calibration"])
-    pascal = data.build("pascal", root / "VOC2012", split="test", size=network.config.size, cache=cache)
-    pascal, _ = data.trainable(pascal, max(SHOTS))
     sets = {
-        "pascal": (pascal, data.episodes(pascal, seed=0, indices=range(episodes), max_shots=max(SHOTS))),
+        "pascal": _validation(root, network.config.size, cache, episodes),
         "coco-mini": coco_mini(root, network.config.size, cache),
     }
     for name, (dataset, listed) in sets.items():

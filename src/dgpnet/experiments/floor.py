@@ -64,7 +64,7 @@ def count(network: DGPNet, *, batch: int, shots: int, size: int) -> dict[str, li
     inputs = {stride: features[stride] for stride in SHALLOW}
     prepare, infer = [], []
     for level in levels:
-        s = shots * (size // max(level, model.config.support_stride)) ** 2
+        s = shots * (size // (level * model.config.support_step(level))) ** 2
         q = (size // level) ** 2
         config = model.config
         outputs = config.encodings if config.output_space == "learned" else 1

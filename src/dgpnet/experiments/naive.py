@@ -85,7 +85,7 @@ def learn(network: DGPNet, supports: Tensor, masks: Tensor, clock: Clock | None 
     clock = clock or _NoClock()
     learners = _learners(network)
     features = network.encoder(supports.flatten(0, 1))
-    x_s = {s: _points(network, s, features, supports.shape[:2], _step(network, s)) for s in learners}
+    x_s = {s: _points(network, s, features, supports.shape[:2], network.config.support_step(s)) for s in learners}
     clock.lap(ENCODE_SUPPORT)
     y_s = _outputs(network, masks, learners)
     clock.lap(ENCODE_MASKS)
@@ -158,10 +158,6 @@ def _learners(network: DGPNet) -> dict[int, GaussianLearner]:
     return found
 
 
-def _step(network: DGPNet, stride: int) -> int:
-    return max(1, network.config.support_stride // stride)
-
-
 def _points(network: DGPNet, stride: int, features: Mapping[int, Tensor], shape: tuple[int, ...], step: int) -> Tensor:
     """Projected features of shape[0] · shape[1] photographs, every `step`-th row and column -> (B, S, D)."""
     x = network.encoder.project[str(stride)](features[stride])[..., ::step, ::step]
@@ -177,7 +173,7 @@ def _outputs(network: DGPNet, masks: Tensor, strides: Mapping[int, GaussianLearn
         encoded = {s: F.avg_pool2d(flat, s) for s in strides}
     found = {}
     for s in strides:
-        step = _step(network, s)
+        step = network.config.support_step(s)
         y = encoded[s][..., ::step, ::step]
         found[s] = y.flatten(2).mT.unflatten(0, tuple(masks.shape[:2])).flatten(1, 2)
     return found

@@ -106,6 +106,10 @@ class Config:
                 f"Config.size must be a multiple of 32, got {self.size}; try {max(32, round(self.size / 32) * 32)}."
             )
 
+    def support_step(self, level: int) -> int:
+        """Every so manieth row and column of a level's features and outputs is a support point."""
+        return max(1, self.support_stride // level)
+
     def but(self, **changes: Any) -> Config:
         """The same configuration with some fields changed."""
         unknown = set(changes) - {f.name for f in dataclasses.fields(self)}

@@ -186,7 +186,7 @@ class DGPNet(nn.Module):
         return Memory(learned, masks.shape[1], masks.shape[2])
 
     def support_points(self, features: Mapping[int, Tensor], masks: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
-        """For each branch: features (B, K, P, D) and outputs (B, K, P, C, E) of the support, as sampled."""
+        """For each branch: features (B, K, P, D) and outputs (B, K, P, C, E) of the support, sampled."""
         shape = masks.shape[:3]  # B, K, C
         flat = masks.flatten(0, 2)[:, None]
         dtype = next(iter(features.values())).dtype
@@ -194,7 +194,7 @@ class DGPNet(nn.Module):
         found = {}
         for name, branch in self.named_branches().items():
             y = encodings[branch.stride] if self._wants_encoding(branch) else F.avg_pool2d(flat, branch.stride)
-            step = max(1, self.config.support_stride // branch.stride)
+            step = self.config.support_step(branch.stride)
             y = y[..., ::step, ::step].flatten(2).unflatten(0, shape)  # (B, K, C, E, P)
             x = self.branch_features(branch, features)[:, ::step, ::step].flatten(1, 2).unflatten(0, shape[:2])
             found[name] = x, y.permute(0, 1, 4, 2, 3)

@@ -26,7 +26,7 @@ from dgpnet.network.decoder import Refine
 from dgpnet.network.dgpnet import Answer, DGPNet, Memory
 from dgpnet.network.encoders.resnet import BasicBlock, Bottleneck, ResNet
 from dgpnet.network.mask_encoder import Block
-from dgpnet.network.prepared import Prepared, PreparedConv, available, half_prepared, values
+from dgpnet.network.prepared import PADDED, POINTWISE, Prepared, PreparedConv, available, half_prepared, values
 
 #: Convolution and BatchNorm attributes that follow each other in the blocks of this package.
 PAIRS = (
@@ -42,7 +42,6 @@ PAIRS = (
 #: Graphs that a predictor keeps; the one unused for longest goes first.
 GRAPHS = 16
 WARM_UP = 3
-ONCE, PADDED = ((1, 1), (0, 0), (1, 1), 1), ((1, 1), (1, 1), (1, 1), 1)
 
 
 def fold(network: DGPNet) -> DGPNet:
@@ -100,7 +99,7 @@ class _FusedResidual(nn.Module):
         for convolution in self.convolutions[:-1]:
             x = convolution(x)
         result: Tensor = self.convolutions[-1](x, z)
-        return result.to(z.dtype)
+        return result.to(z.dtype)  # Winograd's algorithm gives float32
 
 
 class _FusedRefine(nn.Module):
@@ -111,7 +110,7 @@ class _FusedRefine(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = pointwise(x, self.conv1)
         result: Tensor = self.conv3(self.conv2(x), x)
-        return result.to(x.dtype)
+        return result.to(x.dtype)  # Winograd's algorithm gives float32
 
 
 def pointwise(x: Tensor, convolution: nn.Conv2d) -> Tensor:
@@ -152,7 +151,7 @@ def prepare(part: nn.Module, *, half: bool = False) -> None:
     for module in list(part.modules()):
         if isinstance(module, FusedConv):
             module.prepared = Prepared(*values(module), module.how, relu=True, half=half, tiled=tiled)
-            module._parameters.clear()
+            module._parameters.clear()  # it has its own
         for name, child in module.named_children():
             if type(child) is nn.Conv2d and child.kernel_size == (1, 1):
                 setattr(module, name, PreparedConv(child, half=half))
@@ -164,22 +163,22 @@ def half_pays(device: torch.device) -> bool:
         return torch.cuda.is_bf16_supported(including_emulation=False)
     if device.type != "cpu" or not half_prepared():
         return False
-    half, whole = (Prepared(_ones(256, 256, 1, 1), None, ONCE, relu=False, half=h) for h in (True, False))
+    half, whole = (Prepared(_ones(256, 256, 1, 1), None, POINTWISE, relu=False, half=h) for h in (True, False))
     return _seconds(half, 48) < 0.9 * _seconds(whole, 48)
 
 
 @cache
 def tiles_pay() -> bool:
     """Whether on large maps Winograd's algorithm in float32 is quicker than plain convolutions in bfloat16: by trying,
-    since there are processors whose bfloat16 is twice as quick as their float32, and ones where it is ten times. It is
-    quicker by a quarter on the former: noise must not decide, or a job that is resumed would go on differently."""
+    since there are processors whose bfloat16 is twice as quick as their float32, and ones where it is ten times. On the
+    former it takes three quarters of the time; the margin keeps noise from deciding, or a resumed job would differ."""
     weight, bias = _ones(256, 256, 3, 3), _ones(256)
     tiled, plain = (Prepared(weight, bias, PADDED, relu=True, half=True, tiled=t) for t in (True, False))
     return _seconds(tiled, 72) < 1.3 * _seconds(plain, 72)
 
 
 def _ones(*shape: int) -> Tensor:
-    """Whatever the program has made PyTorch's defaults."""
+    """In float32 on the CPU, whatever the program has made PyTorch's defaults."""
     return torch.ones(shape, dtype=torch.float32, device="cpu")
 
 

@@ -22,6 +22,9 @@ Ready = Callable[[Tensor, Tensor | None], Tensor]
 LARGE = 2**15
 #: Side of a map that is larger than any.
 ENDLESS = 2**20
+#: A 1×1 convolution, and a 3×3 one that keeps the size.
+POINTWISE: How = ((1, 1), (0, 0), (1, 1), 1)
+PADDED: How = ((1, 1), (1, 1), (1, 1), 1)
 
 
 def available() -> bool:
@@ -49,10 +52,11 @@ class Prepared:
         self, weight: Tensor, bias: Tensor | None, how: How, *, relu: bool, half: bool = False, tiled: bool = True
     ) -> None:
         self.how, self.relu, self.half = how, relu, half
-        once = how == ((1, 1), (1, 1), (1, 1), 1) and weight.shape[2:] == (3, 3)
         self._plain = (weight.bfloat16(), None if bias is None else bias.bfloat16()) if half else (weight, bias)
-        # However large the maps may be; the weights in float32 are kept for nothing else.
-        tiled = tiled and relu and once and winograd.pays(weight.shape[0], weight.shape[1], ENDLESS, ENDLESS, half=half)
+        outputs, inputs, *kernel = weight.shape
+        tiled = tiled and relu and how == PADDED and kernel == [3, 3]
+        # Whatever the size of the maps: with `half`, weights in float32 are kept for nothing else.
+        tiled = tiled and winograd.pays(inputs, outputs, ENDLESS, ENDLESS, half=half)
         self._tiled = (weight, bias) if tiled and bias is not None else None
         self._products: Ready | None = None
         self._last: tuple[torch.Size, Ready] | None = None
@@ -84,7 +88,7 @@ class Prepared:
 
 
 def _products(weight: Tensor, bias: Tensor) -> Ready:
-    """Those of Winograd's algorithm."""
+    """Winograd's products for a convolution, as one in groups that is laid out for any number of tiles."""
     filters, constant = winograd.filters(weight), winograd.constant(bias)
     groups = winograd.SIDE**2
     shape = torch.Size((1, groups * filters.shape[1], groups, 1))

@@ -37,6 +37,8 @@ from dgpnet.segmenter.streams import Background, ahead, batches
 from dgpnet.segmenter.support import Prepared, pixels_of, prepare
 
 Advance = Callable[[int, int], None]
+#: A likeness that tells little of what was painted; what has how much of it: docs/results/default-model.md.
+UNLIKE = 0.2
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,6 @@ class Options:
             raise Error(f"There is no format {self.format!r}; formats are {', '.join(FORMATS)}.")
 
 
-#: With the models that ship, most photographs that show the thing have a likeness above this (docs/uncertainty.md).
-UNLIKE = 0.2
-
-
 @dataclass(frozen=True)
 class Outcome:
     """What a job did: how many photographs are done in all, how many of them before, and what failed and why."""
@@ -84,8 +82,8 @@ class Outcome:
     done: int
     before: int
     failures: dict[str, str]
-    unlike: int = 0
-    """Photographs in whose masks is something that has little of what was painted (a likeness below UNLIKE)."""
+    unlike: int
+    """Photographs in which something was found with a likeness below UNLIKE; 0 where that is left out anyway."""
     stopped: str | None = None
     """Why the job ended before its end (a full disk), in a sentence."""
 
@@ -144,9 +142,9 @@ class Job:
         except Unwritable as error:
             stopped = f"{error} What is done stays; run the same command again to go on."
         entries = self.ledger.entries.values()
-        able = concept.segmenter.network.config.similarity
-        unlike = sum(able and any(entry.areas) and entry.likeness < UNLIKE for entry in entries)
-        return Outcome(len(entries), before, failures, unlike, stopped)
+        unlike = [entry for entry in entries if any(entry.areas) and entry.likeness < UNLIKE]
+        told = concept.segmenter.network.config.similarity and self.options.min_likeness < UNLIKE
+        return Outcome(len(entries), before, failures, len(unlike) if told else 0, stopped)
 
     def _in_the_same_precision(self, concept: Concept) -> Concept:
         """The concept in the precision that the job began with, though another may be quicker here and now."""
