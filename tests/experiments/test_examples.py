@@ -3,7 +3,7 @@ import torch
 
 from dgpnet import data
 from dgpnet.errors import Error
-from dgpnet.experiments.encoded import chosen, encode_examples, encode_queries, iou, learn, photographs_of
+from dgpnet.experiments.encoded import encode_examples, encode_queries, iou, learn, photographs_of
 from dgpnet.experiments.examples import costs
 from dgpnet.experiments.examples_report import BUDGETED, EXACT
 from dgpnet.metrics import confusion, foreground_iou
@@ -26,7 +26,7 @@ def test_photographs_encoded_once_give_what_the_segmenter_gives(dataset, class_i
     photographs = photographs_of(dataset, class_id)
     examples, asked = photographs[:4], photographs[4:]
     points = encode_examples(segmenter, dataset, examples, class_id)
-    memory = learn(segmenter, chosen(points, [2, 0]))
+    memory = learn(segmenter, points.chosen([2, 0]))
     concept = segmenter.learn(
         [dataset.photo(examples[i]) for i in (2, 0)], [dataset.mask(examples[i]) == class_id for i in (2, 0)]
     )

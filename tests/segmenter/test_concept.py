@@ -6,14 +6,15 @@ import pytest
 import torch
 from PIL import Image
 from safetensors import safe_open
-from safetensors.torch import save_file
 
 import dgpnet
 from dgpnet import weights
+from dgpnet.annotations.legend import Legend
 from dgpnet.errors import Error
-from dgpnet.segmenter import Calibration, Concept, Segmentation, Segmenter, concept, load
+from dgpnet.segmenter import Calibration, Concept, Segmentation, Segmenter, engine, load
 from dgpnet.segmenter.calibration import Curve
 from dgpnet.segmenter.support import as_input, prepare
+from dgpnet.weights import sealed
 from tests.tiny import CONFIG, SIZE, scene, scenes, tiny_checkpoint, tiny_network, tiny_segmenter
 
 CLOSE = {"atol": 1e-4, "rtol": 1e-4}
@@ -69,7 +70,7 @@ def test_extending_is_learning_all_at_once(segmenter):
     same(parts.segment(QUERY), whole.segment(QUERY))
     assert parts.examples == whole.examples == 4
     assert parts.sides == whole.sides
-    np.testing.assert_array_equal(parts.shown, whole.shown)
+    assert parts.origins == whole.origins and parts.fingerprint == whole.fingerprint
 
 
 @pytest.mark.parametrize("example", [0, 1, 2])
@@ -133,7 +134,9 @@ def test_maps_come_in_order_whatever_their_sizes_and_however_the_batch_is_filled
     sizes = [(48, 64), (20, 64), (48, 60), (64, 30), (22, 50)]
     prepared = [prepare(scene(i, size)[0], learned.segmenter.network.config) for i, size in enumerate(sizes)]
     alone = [learned.maps([one])[0] for one in prepared]
-    monkeypatch.setattr(Segmenter, "as_input", lambda self, photos, *, count: as_input(photos, self.device, count=4))
+    monkeypatch.setattr(
+        engine.Engine, "as_input", lambda self, photos, *, count: as_input(photos, self.device, count=4)
+    )
     for one, together, size in zip(alone, learned.maps(prepared, batch=4), sizes, strict=True):
         assert together.log_odds.shape[1:] == together.novelty.shape == size
         torch.testing.assert_close(one.log_odds, together.log_odds, atol=1e-3, rtol=1e-3)
@@ -256,7 +259,12 @@ def test_a_file_holds_no_photograph(segmenter, tmp_path):
     photos, masks = scenes(2)
     segmenter.learn(photos, masks).save(tmp_path / "a.concept")
     with safe_open(tmp_path / "a.concept", "pt") as file:
-        assert set(file.metadata()) == {"format", "fingerprint", "classes", "shown", "sides"}
+        assert set(json.loads(json.loads(file.metadata()[sealed.KEY])["about"])) == {
+            "format",
+            "fingerprint",
+            "legend",
+            "origins",
+        }
         shapes = [file.get_tensor(name).shape for name in file.keys()]  # noqa: SIM118
     assert not [shape for shape in shapes if list(shape[-2:]) == [SIZE, SIZE]]
 
@@ -278,18 +286,54 @@ def test_what_is_no_concept_is_refused_by_name(segmenter, tmp_path):
             Concept.load(tmp_path / f"{name}.concept", segmenter)
 
 
-@pytest.mark.parametrize(("field", "value"), [("classes", '["a", "b"]'), ("shown", "[[1, 0]]"), ("sides", '["x"]')])
-def test_a_tampered_file_is_refused(segmenter, tmp_path, field, value):
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("legend", {}),
+        ("legend", Legend.of(["a", "b"]).to_json()),
+        ("origins", []),
+        ("origins", [{"name": "a"}]),
+        ("origins", 7),
+    ],
+)
+def test_a_file_whose_parts_disagree_is_refused(segmenter, tmp_path, field, value):
     path = tmp_path / "a.concept"
     segmenter.learn(*scenes(1)).save(path)
-    with safe_open(path, "pt") as file:
-        about, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    save_file(tensors, path, {**about, field: value})
+    tensors, about = sealed.read(path, "concept")
+    sealed.write(path, tensors, {**about, field: value})
     with pytest.raises(Error, match="damaged"):
         Concept.load(path, segmenter)
-    save_file({}, path, about)
+    sealed.write(path, {}, about)
     with pytest.raises(Error, match="damaged"):
         Concept.load(path, segmenter)
+
+
+def test_the_same_concept_gives_the_same_bytes_and_the_same_support_the_same_fingerprint(segmenter, tmp_path):
+    photos, masks = scenes(2, classes=2)
+    learned = segmenter.learn(photos, masks, classes=["mug", "spoon"])
+    for name in "abcdefgh":
+        learned.save(tmp_path / name)
+    assert len({(tmp_path / name).read_bytes() for name in "abcdefgh"}) == 1
+    again = segmenter.learn(photos, masks, classes=["mug", "spoon"])
+    back = Concept.load(tmp_path / "a", segmenter)
+    assert learned.fingerprint == again.fingerprint == back.fingerprint
+    others = (
+        segmenter.learn(photos, masks, classes=["mug", "fork"]),
+        segmenter.learn(photos, masks, classes=Legend.of(["mug", "spoon"], [3, 5])),
+        segmenter.learn(photos[::-1], masks[::-1], classes=["mug", "spoon"]),
+        learned.without(0),
+    )
+    assert len({learned.fingerprint, *(other.fingerprint for other in others)}) == 5
+
+
+def test_it_remembers_what_its_examples_are_called_and_what_stands_for_its_classes(segmenter, tmp_path):
+    (photo, mask), legend = scene(0), Legend.of(["mug"], [7])
+    Image.fromarray(photo).save(tmp_path / "desk.png")
+    learned = segmenter.learn([photo], [mask], classes=legend).extend([tmp_path / "desk.png", photo], [mask, mask])
+    assert [origin.name for origin in learned.origins] == ["example 1", "desk.png", "example 3"]
+    learned.save(tmp_path / "a.concept")
+    back = Concept.load(tmp_path / "a.concept", segmenter)
+    assert back.legend == legend and back.origins == learned.origins
 
 
 def test_a_failed_save_leaves_the_old_file(segmenter, tmp_path, monkeypatch):
@@ -300,7 +344,7 @@ def test_a_failed_save_leaves_the_old_file(segmenter, tmp_path, monkeypatch):
     def full(*args: object, **options: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(concept, "save_file", full)
+    monkeypatch.setattr(sealed, "save_file", full)
     with pytest.raises(Error, match="full"):
         learned.save(tmp_path / "a.concept")
     assert (tmp_path / "a.concept").read_bytes() == before
@@ -312,9 +356,8 @@ def test_a_failed_save_leaves_the_old_file(segmenter, tmp_path, monkeypatch):
 
 @pytest.fixture
 def small_limits(monkeypatch) -> None:
-    for module in (concept, dgpnet.segmenter.model):
-        monkeypatch.setattr(module, "EXACT_POINTS", 10)  # a tiny photograph has 4 points
-        monkeypatch.setattr(module, "INDUCING_POINTS", 6)
+    monkeypatch.setattr(engine, "EXACT_POINTS", 10)  # a tiny photograph has 4 points
+    monkeypatch.setattr(engine, "INDUCING_POINTS", 6)
 
 
 @pytest.mark.usefixtures("small_limits")
@@ -347,7 +390,7 @@ def test_growing_over_the_limit_is_learning_over_the_limit(segmenter, tmp_path):
 def test_more_examples_than_go_through_the_network_at_once(segmenter, monkeypatch):
     photos, masks = scenes(7)
     whole = segmenter.learn(photos, masks)
-    monkeypatch.setitem(dgpnet.segmenter.model.BATCH, "cpu", 2)
+    monkeypatch.setitem(engine.BATCH, "cpu", 2)
     same(segmenter.learn(photos, masks).segment(QUERY), whole.segment(QUERY))
 
 

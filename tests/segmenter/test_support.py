@@ -48,19 +48,19 @@ def test_a_mask_that_survives_is_resized_to_the_nearest():
 def test_examples_say_which_class_each_mask_shows_and_how_large_the_photograph_was():
     photos, masks = scenes(2, classes=2)
     masks[1][masks[1] == 2] = 0
-    examples, names = read_examples(photos, masks, None, CONFIG)
+    shots, names = read_examples(photos, masks, None, CONFIG)
     assert names == ("class 1", "class 2")
-    np.testing.assert_array_equal(examples.shown, [[True, True], [True, False]])
-    assert examples.sides[0] == pytest.approx((48 * 64) ** 0.5)
-    assert [mask.shape for mask in examples.masks] == [(2, SIZE, SIZE)] * 2
+    assert [shot.origin.shown for shot in shots] == [(True, True), (True, False)]
+    assert shots[0].origin.side == pytest.approx((48 * 64) ** 0.5)
+    assert [shot.masks.shape for shot in shots] == [(2, SIZE, SIZE)] * 2
 
 
 def test_ignore_counts_as_background():
     photo, mask = scene(0)
     mask[:5] = 255
-    examples, names = read_examples([photo], [mask], None, CONFIG)
+    shots, names = read_examples([photo], [mask], None, CONFIG)
     assert names == ("object",)
-    assert examples.masks[0].shape[0] == 1
+    assert shots[0].masks.shape[0] == 1 and not shots[0].masks[0, :4].any()
 
 
 def test_every_kind_of_photograph_and_mask_is_the_same_example(tmp_path):
@@ -77,17 +77,18 @@ def test_every_kind_of_photograph_and_mask_is_the_same_example(tmp_path):
         (torch.from_numpy(photo).permute(2, 0, 1) / 255, torch.from_numpy(mask == 1)),
         (tmp_path / "photo.png", str(tmp_path / "mask.png")),
     ]
-    first, _ = read_examples(*zip(kinds[0], strict=True), None, CONFIG)
+    (first,), _ = read_examples(*zip(kinds[0], strict=True), None, CONFIG)
     for kind in kinds[1:]:
-        other, _ = read_examples([kind[0]], [kind[1]], None, CONFIG)
-        assert torch.equal(other.photos[0], first.photos[0])
-        assert torch.equal(other.masks[0], first.masks[0])
+        (other,), _ = read_examples([kind[0]], [kind[1]], None, CONFIG)
+        np.testing.assert_array_equal(other.photo, first.photo)
+        np.testing.assert_array_equal(other.masks, first.masks)
+        assert other.origin.digest == first.origin.digest
 
 
 def test_photographs_are_read_one_after_another_from_generators():
     photos, masks = scenes(3)
-    examples, _ = read_examples(iter(photos), (mask for mask in masks), None, CONFIG)
-    assert len(examples.photos) == 3
+    shots, _ = read_examples(iter(photos), (mask for mask in masks), None, CONFIG)
+    assert len(shots) == len({shot.origin.digest for shot in shots}) == 3
 
 
 PHOTO, MASK = scene(0)

@@ -15,13 +15,12 @@ from dgpnet.data.dataset import Dataset, label_of
 from dgpnet.images import IGNORE
 from dgpnet.learners.gaussian import LearnedGaussian
 from dgpnet.metrics import confusion, foreground_iou
-from dgpnet.network import Memory
+from dgpnet.network import Memory, Points
 from dgpnet.segmenter import Segmenter
 from dgpnet.segmenter.streams import batches
 from dgpnet.segmenter.support import read_examples
 
 #: For each branch of the network: features (1, K, P, D) and outputs (1, K, P, 1, E) of K examples.
-Points = dict[str, tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +44,8 @@ def photographs_of(dataset: Dataset, class_id: int) -> list[int]:
 def encode_examples(segmenter: Segmenter, dataset: Dataset, photographs: Sequence[int], class_id: int) -> Points:
     """What learners learn from, of each photograph, with the masks of one class."""
     masks = (dataset.mask(i) == label_of(class_id) for i in photographs)
-    examples, _ = read_examples((dataset.photo(i) for i in photographs), masks, ["object"], segmenter.network.config)
-    return segmenter.points(examples)
+    shots, _ = read_examples((dataset.photo(i) for i in photographs), masks, ["object"], segmenter.network.config)
+    return segmenter.engine.points(shots)
 
 
 @torch.no_grad()
@@ -55,9 +54,9 @@ def encode_queries(
 ) -> Iterator[Queries]:
     """Photographs in batches as the segmenter takes them."""
     for group in batches(photographs, segmenter.batch(1)):
-        prepared = [segmenter.read(dataset.photo(i)) for i in group]
-        features = segmenter.network.encoder(segmenter.as_input([one.photo for one in prepared]))
-        inside = [(one.photo.shape[1], one.photo.shape[2]) for one in prepared]
+        prepared = [segmenter.engine.read(dataset.photo(i)) for i in group]
+        features = segmenter.network.encoder(segmenter.engine.as_input([one.photo for one in prepared]))
+        inside = [(one.photo.shape[0], one.photo.shape[1]) for one in prepared]
         yield Queries(features, inside, [_truth(dataset.mask(i), class_id) for i in group])
 
 
@@ -65,17 +64,10 @@ def _truth(mask: NDArray[np.uint8], class_id: int) -> NDArray[np.uint8]:
     return np.where(mask == IGNORE, IGNORE, mask == label_of(class_id)).astype(np.uint8)
 
 
-def chosen(points: Points, which: Sequence[int]) -> Points:
-    """The points of some of the examples."""
-    return {name: (x[:, list(which)], y[:, list(which)]) for name, (x, y) in points.items()}
-
-
 @torch.no_grad()
 def learn(segmenter: Segmenter, points: Points, budget: int | None = None) -> Memory:
     """As `Segmenter.learn` does, with a budget of one's own."""
-    branches = segmenter.network.named_branches()
-    learned = {name: branch.learner.learn(*points[name], budget=budget) for name, branch in branches.items()}
-    return Memory(learned, next(iter(points.values()))[0].shape[1], 1)
+    return segmenter.network.learn_points(points, budget=budget)
 
 
 @torch.no_grad()

@@ -24,7 +24,6 @@ from dgpnet import data, pictures
 from dgpnet.data.dataset import Dataset
 from dgpnet.errors import Error
 from dgpnet.experiments.encoded import (
-    chosen,
     encode_examples,
     encode_queries,
     gaussian,
@@ -38,7 +37,7 @@ from dgpnet.experiments.timing import Stopwatch, machine, measure_laps
 from dgpnet.files import atomic
 from dgpnet.network import Memory
 from dgpnet.segmenter import Segmenter, load
-from dgpnet.segmenter.concept import EXACT_POINTS, INDUCING_POINTS
+from dgpnet.segmenter.engine import EXACT_POINTS, INDUCING_POINTS
 from dgpnet.segmenter.support import Prepared
 
 COUNTS = (1, 5, 10, 20, 50, 100, 200, 500)
@@ -65,10 +64,10 @@ def costs(
     points = encode_examples(segmenter, train, photographs, class_id)
     places = [asked[i] for i in rng.permutation(len(asked))[:queries]]
     batches = list(encode_queries(segmenter, test, places, class_id))
-    photo = segmenter.read(test.photo(places[0]))
+    photo = segmenter.engine.read(test.photo(places[0]))
     for count in counts:
-        some = chosen(points, range(count))
-        size = max(x.shape[1] * x.shape[2] for x, _ in some.values())
+        some = points.chosen(range(count))
+        size = some.most
         wanted = {EXACT: count <= most_exact, BUDGETED: size > budget}
         for kind in (kind for kind, sensible in wanted.items() if sensible):
             clock = Stopwatch(segmenter.device)
@@ -98,7 +97,7 @@ def query_times(segmenter: Segmenter, memory: Memory, photo: Prepared) -> list[f
     processes = gaussian(memory)
 
     def ask(clock: Stopwatch) -> None:
-        features = network.encoder(segmenter.as_input([photo.photo]))
+        features = network.encoder(segmenter.engine.as_input([photo.photo]))
         clock.lap("network")
         maps = {}
         for name, branch in network.named_branches().items():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dgpnet import pictures
 from dgpnet.learners import Similarity
 from dgpnet.pictures import Picture, Series
-from dgpnet.segmenter.concept import EXACT_POINTS, INDUCING_POINTS
+from dgpnet.segmenter.engine import EXACT_POINTS, INDUCING_POINTS
 
 EXACT, BUDGETED = "exact", "budgeted"
 

@@ -13,7 +13,7 @@ from dgpnet.experiments.timing import measure, peak_memory
 from dgpnet.gp import GaussianProcess, Posterior, SquaredExponential
 from dgpnet.network import PRESETS
 from dgpnet.pictures import Picture, Series
-from dgpnet.segmenter.concept import INDUCING_POINTS
+from dgpnet.segmenter.engine import INDUCING_POINTS
 
 STRIDE = 16
 """Queries are those of the finer level, which has four times the points of the other."""

@@ -123,7 +123,7 @@ def parts(predictor: Predictor, one: Inputs) -> dict[str, Callable[[], object]]:
     ready = predictor._ready
     support_features = network.encoder(ready(one.supports.flatten(0, 1)))
     query_features = network.encoder(ready(one.query))
-    memory = network.learn_from(support_features, masks)
+    memory = network.learn_points(network.support_points(support_features, masks))
     maps = network.maps(memory, query_features)
     flat = masks.flatten(0, 2)[:, None].to(predictor.dtype)
 
@@ -137,7 +137,7 @@ def parts(predictor: Predictor, one: Inputs) -> dict[str, Callable[[], object]]:
         naive.ENCODE_MASKS: _replay(predictor, lambda m: _encoded(network, m), flat),
         naive.PREPARE: _replay(
             predictor,
-            lambda *f: _tensors(network.learn_from(features(f, support_features), masks)),
+            lambda *f: _tensors(network.learn_points(network.support_points(features(f, support_features), masks))),
             *support_features.values(),
         ),
         naive.ENCODE_QUERY: _replay(predictor, lambda q: network.encoder(ready(q)).values(), one.query),

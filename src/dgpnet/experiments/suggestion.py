@@ -24,9 +24,10 @@ import typer
 from dgpnet import data
 from dgpnet.data.dataset import Dataset
 from dgpnet.errors import Error
-from dgpnet.experiments.encoded import Points, chosen, encode_examples, encode_queries, iou, learn, photographs_of
+from dgpnet.experiments.encoded import encode_examples, encode_queries, iou, learn, photographs_of
 from dgpnet.experiments.timing import machine
 from dgpnet.files import atomic
+from dgpnet.network import Points
 from dgpnet.segmenter import Segmenter, load
 from dgpnet.segmenter.model import Pool
 from dgpnet.segmenter.suggest import GRID
@@ -70,7 +71,7 @@ def compare(segmenter: Segmenter, train: Dataset, test: Dataset, protocol: Proto
         queries = list(encode_queries(segmenter, test, asked, class_id))
         sets = [suggested(segmenter, points, protocol.budget)]
         sets += [_drawn(rng, range(len(candidates)), protocol.budget) for _ in range(protocol.draws)]
-        first, *others = (iou(segmenter, learn(segmenter, chosen(points, one)), queries) for one in sets)
+        first, *others = (iou(segmenter, learn(segmenter, points.chosen(one)), queries) for one in sets)
         yield Row(name, len(candidates), len(asked), first, tuple(others))
     if not found:
         raise Error(
@@ -81,7 +82,7 @@ def compare(segmenter: Segmenter, train: Dataset, test: Dataset, protocol: Proto
 
 def suggested(segmenter: Segmenter, points: Points, budget: int) -> list[int]:
     """What `Segmenter.suggest` answers for the photographs that these points are of: their masks are not looked at."""
-    x = points[str(max(segmenter.network.config.levels))][0][0]  # (K, P, D)
+    x = points.branches[str(max(segmenter.network.config.levels))][0][0]  # (K, P, D)
     side = int(x.shape[1] ** 0.5)
     grid = F.adaptive_avg_pool2d(x.mT.unflatten(-1, (side, side)), GRID).flatten(2).mT.half()
     return segmenter.order(Pool(grid, list(range(len(x))), {}), budget)

@@ -58,7 +58,7 @@ def end_to_end(segmenter: Segmenter, folder: Path, *, photographs: int) -> dict[
     masks = write_photographs(source, photographs)
     files = find_photographs([source])
     concept = segmenter.learn([file.path for file in files[:EXAMPLES]], masks[:EXAMPLES], classes=["shape"])
-    watched = Watched(concept.segmenter, concept.memory, concept.classes, concept.shown, concept.sides)
+    watched = Watched(concept.segmenter, concept.memory, concept.legend, concept.origins)
     _job(folder / "warm-up", segmenter).run(watched, files[: 2 * segmenter.batch(1)])
     watched.spans.clear()
     begin = time.perf_counter()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal, Protocol, Self
 
 from torch import Tensor, nn
@@ -20,6 +20,10 @@ class Learned(Protocol):
     def points(self) -> tuple[int, ...]:
         """How many support points each of the K examples gave."""
 
+    @property
+    def budgeted(self) -> bool:
+        """Whether inducing points stand for the support (see `dgpnet.gp.inducing`)."""
+
     def predict(self, x: Tensor) -> Tensor:
         """Query features (B, H, W, D) -> maps for the decoder (B, C, H, W, channels)."""
 
@@ -31,6 +35,15 @@ class Learned(Protocol):
 
     def without(self, example: int) -> Self:
         """Without one of the examples."""
+
+    def within(self, budget: int) -> Self:
+        """The same support with at most `budget` inducing points in its place, now and when it grows."""
+
+    def state(self) -> dict[str, Tensor]:
+        """The tensors that queries read, and nothing else."""
+
+    def with_state(self, state: Mapping[str, Tensor]) -> Self:
+        """The same with other tensors of those names and shapes in place of `state()`."""
 
     def tensors(self) -> dict[str, Tensor]:
         """For a file; `Learner.restore` is the way back."""

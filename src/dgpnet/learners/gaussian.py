@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -66,6 +66,10 @@ class LearnedGaussian:
     points: tuple[int, ...]
     classes: int
 
+    @property
+    def budgeted(self) -> bool:
+        return self.posterior.residual is not None
+
     def predict(self, x: Tensor) -> Tensor:
         mean, window = self.posterior.predict(x, self.window)
         mean = mean.unflatten(-1, (self.classes, -1)).movedim(-2, 1)  # (B, C, H, W, E)
@@ -86,6 +90,18 @@ class LearnedGaussian:
     def without(self, example: int) -> LearnedGaussian:
         start, stop, points = cut(self.points, example)
         return replace(self, posterior=self.posterior.remove(start, stop), points=points)
+
+    def within(self, budget: int) -> LearnedGaussian:
+        p = self.posterior
+        return replace(self, posterior=p.gp.condition(p.x, p.y, budget=budget))
+
+    def state(self) -> dict[str, Tensor]:
+        p = self.posterior
+        return {"basis": p.basis, "whitener": p.whitener, "weights": p.weights}
+
+    def with_state(self, state: Mapping[str, Tensor]) -> LearnedGaussian:
+        basis, whitener, weights = state["basis"], state["whitener"], state["weights"]
+        return replace(self, posterior=replace(self.posterior, basis=basis, whitener=whitener, weights=weights))
 
     def tensors(self) -> dict[str, Tensor]:
         return {**self.posterior.tensors(), "counts": torch.tensor([self.classes, *self.points])}

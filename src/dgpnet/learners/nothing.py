@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -33,6 +34,7 @@ class LearnedNothing:
 
     points: tuple[int, ...]
     classes: int
+    budgeted: ClassVar[bool] = False
 
     def predict(self, x: Tensor) -> Tensor:
         return x.new_zeros(x.shape[0], self.classes, *x.shape[1:3], 0)
@@ -45,6 +47,15 @@ class LearnedNothing:
 
     def without(self, example: int) -> LearnedNothing:
         return replace(self, points=cut(self.points, example)[2])
+
+    def within(self, budget: int) -> LearnedNothing:
+        return self
+
+    def state(self) -> dict[str, Tensor]:
+        return {}
+
+    def with_state(self, state: Mapping[str, Tensor]) -> LearnedNothing:
+        return self
 
     def tensors(self) -> dict[str, Tensor]:
         return {"counts": torch.tensor([self.classes, *self.points])}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -46,6 +47,7 @@ class LearnedSimilarity:
     x: Tensor
     m: Tensor
     points: tuple[int, ...]
+    budgeted: ClassVar[bool] = False
 
     def predict(self, x: Tensor) -> Tensor:
         with full_precision(x.device):
@@ -73,6 +75,15 @@ class LearnedSimilarity:
         start, stop, points = cut(self.points, example)
         x, m = (torch.cat([t[:, :start], t[:, stop:]], 1) for t in (self.x, self.m))
         return replace(self, x=x, m=m, points=points)
+
+    def within(self, budget: int) -> LearnedSimilarity:
+        return self  # what a query costs is bounded already, see `Similarity.MOST`
+
+    def state(self) -> dict[str, Tensor]:
+        return {"x": self.x, "m": self.m}
+
+    def with_state(self, state: Mapping[str, Tensor]) -> LearnedSimilarity:
+        return replace(self, x=state["x"], m=state["m"])
 
     def tensors(self) -> dict[str, Tensor]:
         return {"x": self.x, "m": self.m, "counts": torch.tensor(self.points)}

@@ -7,8 +7,8 @@ support masks ── mask encoder ───────────────�
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -69,6 +69,35 @@ class Encoder(nn.Module):
 
 
 @dataclass(frozen=True, eq=False)
+class Points:
+    """What K examples of C classes give each branch to learn from.
+
+    branches: {name: (features (B, K, P, D), outputs (B, K, P, C, E))}, P points of each photograph
+    """
+
+    branches: Mapping[str, tuple[Tensor, Tensor]]
+    examples: int
+    classes: int
+
+    @property
+    def most(self) -> int:
+        """Support points of the branch that has most."""
+        return max((x.shape[1] * x.shape[2] for x, _ in self.branches.values()), default=0)
+
+    def chosen(self, which: Sequence[int]) -> Points:
+        """Those of some of the examples."""
+        branches = {name: (x[:, list(which)], y[:, list(which)]) for name, (x, y) in self.branches.items()}
+        return Points(branches, len(which), self.classes)
+
+    @staticmethod
+    def joined(parts: Sequence[Points]) -> Points:
+        """The examples of all parts, in order; their photographs have one size."""
+        pairs = {name: list(zip(*(part.branches[name] for part in parts), strict=True)) for name in parts[0].branches}
+        branches = {name: (torch.cat(xs, 1), torch.cat(ys, 1)) for name, (xs, ys) in pairs.items()}
+        return Points(branches, sum(part.examples for part in parts), parts[0].classes)
+
+
+@dataclass(frozen=True, eq=False)
 class Memory:
     """What a network remembers of a support set: one learned value for each of its branches. Immutable."""
 
@@ -76,20 +105,42 @@ class Memory:
     examples: int
     classes: int
 
-    def without(self, example: int) -> Memory:
-        """Without one of the examples."""
-        learned = {name: branch.without(example) for name, branch in self.learned.items()}
-        return Memory(learned, self.examples - 1, self.classes)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """For a file; `DGPNet.restore` is the way back."""
-        found = {f"{name}.{key}": t for name, branch in self.learned.items() for key, t in branch.tensors().items()}
-        return {**found, "counts": torch.tensor([self.examples, self.classes])}
+    @property
+    def points(self) -> int:
+        """Support points of the branch that has most."""
+        return max((sum(one.points) for one in self.learned.values()), default=0)
 
     @property
     def budgeted(self) -> bool:
         """Whether inducing points stand for the support (see `dgpnet.gp.inducing`)."""
-        return any("basis" in branch.tensors() for branch in self.learned.values())
+        return any(one.budgeted for one in self.learned.values())
+
+    def without(self, example: int) -> Memory:
+        """Without one of the examples."""
+        learned = {name: one.without(example) for name, one in self.learned.items()}
+        return Memory(learned, self.examples - 1, self.classes)
+
+    def within(self, budget: int) -> Memory:
+        """The same support with at most `budget` inducing points a level in its place, now and when it grows."""
+        return replace(self, learned={name: one.within(budget) for name, one in self.learned.items()})
+
+    def state(self) -> dict[str, Tensor]:
+        """The tensors that queries read: inputs of a captured or exported query."""
+        return {f"{name}.{key}": t for name, one in self.learned.items() for key, t in one.state().items()}
+
+    def with_state(self, state: Mapping[str, Tensor]) -> Memory:
+        """The same with other tensors of those names and shapes in place of `state()`."""
+        return replace(self, learned={name: one.with_state(_below(state, name)) for name, one in self.learned.items()})
+
+    def tensors(self) -> dict[str, Tensor]:
+        """For a file; `DGPNet.restore` is the way back."""
+        found = {f"{name}.{key}": t for name, one in self.learned.items() for key, t in one.tensors().items()}
+        return {**found, "counts": torch.tensor([self.examples, self.classes])}
+
+
+def _below(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
+    """The tensors whose names begin with `name` and a dot, without that."""
+    return {key.removeprefix(f"{name}."): t for key, t in tensors.items() if key.startswith(f"{name}.")}
 
 
 class Answer(NamedTuple):
@@ -161,32 +212,35 @@ class DGPNet(nn.Module):
         Above `budget` support points a level, that many inducing points stand for all of them.
         """
         check_support(photos, masks)
-        return self.learn_from(self.encoder(photos.flatten(0, 1)), masks, budget)
+        return self.learn_points(self.support_points(self.encoder(photos.flatten(0, 1)), masks), budget=budget)
 
     def extend(self, memory: Memory, photos: Tensor, masks: Tensor) -> Memory:
         """More examples of the same classes, of any size; equal to learning all of them at once."""
         check_support(photos, masks, every_class=False)
-        if masks.shape[2] != memory.classes:
-            raise Error(f"The memory has {memory.classes} classes, the new masks show {masks.shape[2]}.")
-        points = self.support_points(self.encoder(photos.flatten(0, 1)), masks)
-        learned = {name: memory.learned[name].extend(*points[name]) for name in memory.learned}
-        return Memory(learned, memory.examples + photos.shape[1], memory.classes)
+        return self.extend_points(memory, self.support_points(self.encoder(photos.flatten(0, 1)), masks))
 
-    def learn_from(self, features: Mapping[int, Tensor], masks: Tensor, budget: int | None = None) -> Memory:
-        """`learn`, of photographs that are encoded already."""
-        points = self.support_points(features, masks)
+    def learn_points(self, points: Points, *, budget: int | None = None) -> Memory:
+        """`learn`, of what `support_points` gave. Levels with learners of one kind learn together."""
         kinds: dict[type[Learner], list[str]] = {}
-        for name, branch in self.named_branches().items():
+        branches = self.named_branches()
+        for name, branch in branches.items():
             kinds.setdefault(type(branch.learner), []).append(name)
         learned: dict[str, Learned] = {}
         for kind, names in kinds.items():
-            learners = [self.named_branches()[name].learner for name in names]
-            values = kind.learn_all(learners, [points[name] for name in names], budget=budget)
+            learners = [branches[name].learner for name in names]
+            values = kind.learn_all(learners, [points.branches[name] for name in names], budget=budget)
             learned.update(zip(names, values, strict=True))
-        return Memory(learned, masks.shape[1], masks.shape[2])
+        return Memory(learned, points.examples, points.classes)
 
-    def support_points(self, features: Mapping[int, Tensor], masks: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
-        """For each branch: features (B, K, P, D) and outputs (B, K, P, C, E) of the support, sampled."""
+    def extend_points(self, memory: Memory, points: Points) -> Memory:
+        """`extend`, of what `support_points` gave."""
+        if points.classes != memory.classes:
+            raise Error(f"The memory has {memory.classes} classes, the new masks show {points.classes}.")
+        learned = {name: one.extend(*points.branches[name]) for name, one in memory.learned.items()}
+        return Memory(learned, memory.examples + points.examples, memory.classes)
+
+    def support_points(self, features: Mapping[int, Tensor], masks: Tensor) -> Points:
+        """What each branch learns from: encoder features of B · K photographs and masks (B, K, C, H, W), sampled."""
         shape = masks.shape[:3]  # B, K, C
         flat = masks.flatten(0, 2)[:, None]
         dtype = next(iter(features.values())).dtype
@@ -198,7 +252,7 @@ class DGPNet(nn.Module):
             y = y[..., ::step, ::step].flatten(2).unflatten(0, shape)  # (B, K, C, E, P)
             x = self.branch_features(branch, features)[:, ::step, ::step].flatten(1, 2).unflatten(0, shape[:2])
             found[name] = x, y.permute(0, 1, 4, 2, 3)
-        return found
+        return Points(found, shape[1], shape[2])
 
     def branch_features(self, branch: Branch, features: Mapping[int, Tensor]) -> Tensor:
         """(N, H, W, D) of the photographs whose encoder features are given."""
@@ -212,10 +266,8 @@ class DGPNet(nn.Module):
     def restore(self, tensors: Mapping[str, Tensor]) -> Memory:
         """The memory that `Memory.tensors` described."""
         examples, classes = tensors["counts"].tolist()
-        learned = {}
-        for name, branch in self.named_branches().items():
-            own = {key.removeprefix(f"{name}."): t for key, t in tensors.items() if key.startswith(f"{name}.")}
-            learned[name] = branch.learner.restore(own)
+        branches = self.named_branches().items()
+        learned = {name: branch.learner.restore(_below(tensors, name)) for name, branch in branches}
         return Memory(learned, examples, classes)
 
     # -- predicting --------------------------------------------------------------------------------------------------
@@ -255,7 +307,7 @@ class DGPNet(nn.Module):
         features = self.encoder(torch.cat([support_photos.flatten(0, 1), query]))
         supports = {stride: f[: batch * shots] for stride, f in features.items()}
         queries = {stride: f[batch * shots :] for stride, f in features.items()}
-        memory = self.learn_from(supports, support_masks[:, :, None])
+        memory = self.learn_points(self.support_points(supports, support_masks[:, :, None]))
         return self.decode(queries, self.maps(memory, queries), 1)[:, 0]
 
     def maps(self, memory: Memory, features: Mapping[int, Tensor]) -> dict[str, Tensor]:

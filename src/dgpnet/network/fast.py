@@ -23,7 +23,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from dgpnet.network.activated import activated, how
 from dgpnet.network.decoder import Refine
-from dgpnet.network.dgpnet import Answer, DGPNet, Memory
+from dgpnet.network.dgpnet import Answer, DGPNet, Memory, Points, check_support
 from dgpnet.network.encoders.resnet import BasicBlock, Bottleneck, ResNet
 from dgpnet.network.mask_encoder import Block
 from dgpnet.network.prepared import PADDED, POINTWISE, Prepared, PreparedConv, available, half_prepared, values
@@ -241,13 +241,25 @@ class Predictor:
         self._graphs: OrderedDict[Any, tuple[Graph, Any]] = OrderedDict()
         self._capture = graphs and device.type == "cuda"
 
-    @torch.no_grad()
     def learn(self, photos: Tensor, masks: Tensor, *, budget: int | None = None) -> Memory:
-        return self.network.learn(self._ready(photos), masks, budget=budget)
+        return self.learn_points(self.points(photos, masks), budget=budget)
+
+    def extend(self, memory: Memory, photos: Tensor, masks: Tensor) -> Memory:
+        return self.extend_points(memory, self.points(photos, masks, every_class=False))
 
     @torch.no_grad()
-    def extend(self, memory: Memory, photos: Tensor, masks: Tensor) -> Memory:
-        return self.network.extend(memory, self._ready(photos), masks)
+    def points(self, photos: Tensor, masks: Tensor, *, every_class: bool = True) -> Points:
+        """What there is to learn from K examples of C classes, photos: (B, K, 3, H, W), masks: (B, K, C, H, W)."""
+        check_support(photos, masks, every_class=every_class)
+        return self.network.support_points(self.network.encoder(self._ready(photos.flatten(0, 1))), masks)
+
+    @torch.no_grad()
+    def learn_points(self, points: Points, *, budget: int | None = None) -> Memory:
+        return self.network.learn_points(points, budget=budget)
+
+    @torch.no_grad()
+    def extend_points(self, memory: Memory, points: Points) -> Memory:
+        return self.network.extend_points(memory, points)
 
     @torch.no_grad()
     def predict(self, memory: Memory, photos: Tensor) -> Tensor:

@@ -2,43 +2,34 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
-from itertools import groupby
-from pathlib import Path
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from torch import Tensor
 
+from dgpnet.annotations.legend import Legend
 from dgpnet.errors import Error
-from dgpnet.files import atomic
 from dgpnet.images import MAX_PIXELS, read_photo
 from dgpnet.learners.gaussian import LearnedGaussian
 from dgpnet.network import Memory
 from dgpnet.segmenter.segmentation import Maps, Segmentation, render
 from dgpnet.segmenter.streams import ahead, batches
-from dgpnet.segmenter.support import Prepared, Source, padded, pixels_of, prepare, read_examples
-from dgpnet.segmenter.tiles import blend_weights, tile_corners, tile_side
+from dgpnet.segmenter.support import Origin, Prepared, Source, pixels_of, prepare, read_examples
+from dgpnet.weights import sealed
 
 if TYPE_CHECKING:
     from dgpnet.segmenter.model import Segmenter
 
-#: Above this many support points a level, inducing points take over: 35 photographs at 384², 20 at 512² (a quarter of
-#: that where the support is sampled to stride 16).
-EXACT_POINTS = 5120
-#: How many inducing points then stand for the support, at each level.
-INDUCING_POINTS = 1024
 #: What a concept file calls itself; a change that old readers cannot read gets another number.
-FORMAT = "dgpnet.concept.1"
+FORMAT = "dgpnet.concept.2"
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,25 +37,42 @@ class Concept:
     """What a segmenter learned from K examples of C classes. Immutable; holds no photograph.
 
     memory    the conditioned posterior at every level
-    classes   C names
-    shown     (K, C) bool: which example shows which class
-    sides     (K,) side in pixels of each example's photograph, √(H·W)
+    legend    C names, and what stands for each class in masks
+    origins   K times what is remembered of an example: its name, size, classes and digest
     """
 
     segmenter: Segmenter
     memory: Memory
-    classes: tuple[str, ...]
-    shown: NDArray[np.bool_]
-    sides: tuple[float, ...]
+    legend: Legend
+    origins: tuple[Origin, ...]
 
     def __repr__(self) -> str:
         budgeted = f", {self.inducing_points} inducing points a level" if self.budgeted else ""
         return f"Concept({', '.join(self.classes)}; {self.examples} examples{budgeted})"
 
     @property
+    def classes(self) -> tuple[str, ...]:
+        """C names."""
+        return self.legend.names
+
+    @property
     def examples(self) -> int:
         """K."""
         return self.memory.examples
+
+    @property
+    def sides(self) -> tuple[float, ...]:
+        """(K,) side in pixels of each example's photograph, √(H·W)."""
+        return tuple(origin.side for origin in self.origins)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hexadecimal) of what it was made from: model, legend, and the examples in order.
+
+        Learned again from the same examples, or saved and loaded, it is the same.
+        """
+        made_from = [self.segmenter.fingerprint, self.legend.to_json(), [origin.digest for origin in self.origins]]
+        return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()
 
     @property
     def budgeted(self) -> bool:
@@ -125,71 +133,21 @@ class Concept:
         return [render(one, size, calibration, threshold=threshold) for one, size in zip(maps, sizes, strict=True)]
 
     def maps(self, photos: Sequence[Prepared], *, batch: int = 1) -> list[Maps]:
-        """What the network says of photographs, those of one size in one batch, at the network's resolution.
-
-        batch: how many there usually are. Fewer are filled up on CUDA, where each number is captured anew: to that, or
-        to a power of two where there are several sizes.
-        """
-        found: dict[int, Maps] = {}
-        sizes = [padded(one.photo) for one in photos]
-        mixed = len(set(sizes)) > 1
-        for _, alike in groupby(sorted(range(len(photos)), key=sizes.__getitem__), sizes.__getitem__):
-            places = list(alike)
-            count = 1
-            if self.segmenter.device.type == "cuda":
-                count = 1 << (len(places) - 1).bit_length() if mixed else batch
-            given = self.segmenter.as_input([photos[i].photo for i in places], count=count)
-            logits, novelty, likeness = self.segmenter.predictor.answer(self.memory, given)
-            log_odds = logits[:, :, 1] - logits[:, :, 0]
-            for i, *maps in zip(places, log_odds, novelty, likeness, strict=False):
-                height, width = photos[i].photo.shape[1:]
-                found[i] = Maps(*(one[..., :height, :width] for one in maps))
-        return [found[i] for i in range(len(photos))]
+        """What the network says of photographs, at its own resolution; see `Engine.maps`."""
+        return self.segmenter.engine.maps(self.memory, photos, batch=batch)
 
     def maps_of_tiles(self, photo: NDArray[np.uint8]) -> Maps:
         """What the network says of a photograph (H, W, 3), seen in overlapping tiles, at the photograph's size."""
-        config, device = self.segmenter.network.config, self.segmenter.device
-        size = (photo.shape[0], photo.shape[1])
-        side = tile_side(size, config.size, self.sides)
-        if max(size) <= side:
-            return self.maps([prepare(photo, config)])[0]
-        classes = len(self.classes)
-        sums = torch.zeros(2 * classes + 1, *size, device=device)
-        total = torch.zeros(size, device=device)
-        at_once = self.segmenter.batch(classes)
-        for corners in batches(tile_corners(size, side), at_once):
-            tiles = [np.ascontiguousarray(photo[y : y + side, x : x + side]) for y, x in corners]
-            found = self.maps([prepare(tile, config) for tile in tiles], batch=at_once)
-            for (y, x), tile, maps in zip(corners, tiles, found, strict=True):
-                height, width = tile.shape[:2]
-                all_maps = torch.cat([maps.log_odds, maps.likeness, maps.novelty[None]])
-                all_maps = F.interpolate(all_maps[None], (height, width), mode="bilinear", align_corners=False)[0]
-                share = blend_weights(height, width, device)
-                sums[:, y : y + height, x : x + width] += all_maps * share
-                total[y : y + height, x : x + width] += share
-        sums /= total
-        return Maps(sums[:classes], sums[-1], sums[classes:-1])
+        return self.segmenter.engine.maps_of_tiles(self.memory, photo, self.sides)
 
     # -- growing and shrinking -----------------------------------------------------------------------------------------
 
     def extend(self, photos: Iterable[Source], masks: Iterable[Source]) -> Concept:
         """With more examples of the same classes: the same as having learned from all of them at once."""
-        examples, _ = read_examples(photos, masks, self.classes, self.segmenter.network.config)
-        runs = [self.segmenter.points(run) for run in examples.runs()]
-        memory = self.memory
-        known = max((sum(one.points) for one in memory.learned.values()), default=0)
-        if not self.budgeted and known + sum(map(count_points, runs)) > EXACT_POINTS:
-            memory = _within_budget(memory)
-        learned = memory.learned
-        with torch.no_grad():
-            for points in runs:
-                learned = {name: one.extend(*points[name]) for name, one in learned.items()}
-        return replace(
-            self,
-            memory=Memory(learned, memory.examples + len(examples.photos), memory.classes),
-            shown=np.concatenate([self.shown, examples.shown]),
-            sides=self.sides + examples.sides,
-        )
+        engine = self.segmenter.engine
+        shots, _ = read_examples(photos, masks, self.classes, engine.config, first=self.examples)
+        origins = self.origins + tuple(shot.origin for shot in shots)
+        return replace(self, memory=engine.remember(shots, self.memory), origins=origins)
 
     def without(self, example: int) -> Concept:
         """Without one of the examples, counted from 0 in the order in which they were given."""
@@ -197,12 +155,11 @@ class Concept:
             raise Error(f"The concept has examples 0 … {self.examples - 1}; there is no example {example}.")
         if self.examples == 1:
             raise Error("A concept needs at least one example; the last one cannot be taken back.")
-        shown = np.delete(self.shown, example, axis=0)
-        check_shown(shown, self.classes)
+        origins = self.origins[:example] + self.origins[example + 1 :]
+        check_shown(origins, self.classes)
         with torch.no_grad():
             memory = self.memory.without(example)
-        sides = self.sides[:example] + self.sides[example + 1 :]
-        return replace(self, memory=memory, shown=shown, sides=sides)
+        return replace(self, memory=memory, origins=origins)
 
     def suggest(self, photos: Iterable[Source], *, budget: int = 5) -> list[int]:
         """Which of the photographs to annotate next: indices, the most telling first."""
@@ -211,38 +168,40 @@ class Concept:
     # -- files ---------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the concept to one safetensors file, with the fingerprint of the model it belongs to."""
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.memory.tensors().items()}
+        """Write the concept to one safetensors file, with the fingerprint of the model it belongs to.
+
+        The same concept gives the same bytes; a file that was damaged since is refused by `load`.
+        """
         about = {
             "format": FORMAT,
             "fingerprint": self.segmenter.fingerprint,
-            "classes": json.dumps(list(self.classes)),
-            "shown": json.dumps(self.shown.tolist()),
-            "sides": json.dumps(list(self.sides)),
+            "legend": self.legend.to_json(),
+            "origins": [asdict(origin) for origin in self.origins],
         }
-        with atomic(Path(path)) as temporary:
-            save_file(tensors, temporary, metadata=about)
+        sealed.write(path, self.memory.tensors(), about)
 
     @staticmethod
     def load(path: str | os.PathLike[str], segmenter: Segmenter) -> Concept:
         """The concept that `save` wrote, for the same model: another model's is refused."""
-        path = Path(path)
-        about, tensors = _read_file(path, segmenter.device)
+        tensors, about = sealed.read(path, "concept", device=segmenter.device)
+        if about.get("format") != FORMAT or not isinstance(about.get("fingerprint"), str):
+            raise Error(f"{path} is no concept of this version; make one with `dgpnet learn` or Concept.save.")
         if about["fingerprint"] != segmenter.fingerprint:
             raise Error(
                 f"{path} was learned with another model ({about['fingerprint'][:12]}…, this one is "
                 f"{segmenter.fingerprint[:12]}…); load that model, or learn the concept again with this one."
             )
         try:
-            shown = np.array(json.loads(about["shown"]), dtype=bool)
-            classes = tuple(str(name) for name in json.loads(about["classes"]))
-            sides = tuple(float(side) for side in json.loads(about["sides"]))
+            legend = Legend.from_json(about["legend"])
+            origins = tuple(Origin(**{**one, "shown": tuple(one["shown"])}) for one in about["origins"])
             memory = segmenter.network.restore(tensors)
-        except (KeyError, ValueError, TypeError) as error:
-            raise Error(f"{path} is a damaged concept file ({error!r}); save it again.") from error
-        if shown.shape != (memory.examples, len(classes)) or memory.classes != len(classes):
-            raise Error(f"{path} is a damaged concept file (its parts disagree); save it again.")
-        return Concept(segmenter, memory, classes, shown, sides)
+        except (KeyError, ValueError, TypeError, IndexError) as error:
+            raise Error(f"{path} is a damaged concept ({error!r:.100}); save it again.") from error
+        if len(origins) != memory.examples or {memory.classes, *(len(one.shown) for one in origins)} != {
+            len(legend.names)
+        }:
+            raise Error(f"{path} is a damaged concept (its parts disagree); save it again.")
+        return Concept(segmenter, memory, legend, origins)
 
 
 def check_threshold(threshold: float | None) -> None:
@@ -250,42 +209,9 @@ def check_threshold(threshold: float | None) -> None:
         raise Error(f"threshold is a probability between 0 and 1, given {threshold}; leave it out for the default.")
 
 
-def check_shown(shown: NDArray[np.bool_], classes: Sequence[str]) -> None:
-    missing = [name for c, name in enumerate(classes) if not shown[:, c].any()]
+def check_shown(origins: Sequence[Origin], classes: Sequence[str]) -> None:
+    missing = [name for c, name in enumerate(classes) if not any(origin.shown[c] for origin in origins)]
     if missing:
         raise Error(
             f"No mask shows {', '.join(missing)}; paint each class in at least one photograph, or leave it out."
         )
-
-
-def count_points(points: dict[str, tuple[Tensor, Tensor]]) -> int:
-    """Support points of a level."""
-    return max((x.shape[1] * x.shape[2] for x, _ in points.values()), default=0)
-
-
-def _within_budget(memory: Memory) -> Memory:
-    """The same support with inducing points in place of the exact posterior."""
-    learned = {
-        name: replace(
-            one, posterior=one.posterior.gp.condition(one.posterior.x, one.posterior.y, budget=INDUCING_POINTS)
-        )
-        if isinstance(one, LearnedGaussian)
-        else one
-        for name, one in memory.learned.items()
-    }
-    return Memory(learned, memory.examples, memory.classes)
-
-
-def _read_file(path: Path, device: torch.device) -> tuple[dict[str, str], dict[str, Tensor]]:
-    if not path.is_file():
-        raise Error(f"There is no concept file {path}; check the path.")
-    try:
-        with safe_open(path, framework="pt") as file:
-            about = file.metadata() or {}
-            if about.get("format") != FORMAT or "fingerprint" not in about:
-                raise Error(f"{path} is not a concept of this version; make one with `dgpnet learn` or Concept.save.")
-            return about, {name: file.get_tensor(name).to(device) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except SafetensorError as error:
-        raise Error(
-            f"{path} is not a concept file, or damaged ({error}); make it again with `dgpnet learn`."
-        ) from error

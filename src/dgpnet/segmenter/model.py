@@ -15,20 +15,19 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from dgpnet import weights
+from dgpnet.annotations.legend import Legend
 from dgpnet.errors import Error
-from dgpnet.images import MAX_PIXELS, read_photo
+from dgpnet.images import MAX_PIXELS
 from dgpnet.learners import GaussianLearner
 from dgpnet.learners.gaussian import LearnedGaussian
 from dgpnet.network import DGPNet, Memory
 from dgpnet.network.fast import Predictor
 from dgpnet.segmenter.calibration import Calibration
-from dgpnet.segmenter.concept import EXACT_POINTS, INDUCING_POINTS, Concept, check_shown, count_points
+from dgpnet.segmenter.concept import Concept, check_shown
+from dgpnet.segmenter.engine import Engine
 from dgpnet.segmenter.streams import ahead, batches
 from dgpnet.segmenter.suggest import GRID, greedy_order
-from dgpnet.segmenter.support import Examples, Prepared, Source, as_input, padded, pixels_of, prepare, read_examples
-
-#: Photographs that go through the network together.
-BATCH = {"cuda": 16, "cpu": 4}
+from dgpnet.segmenter.support import Prepared, Source, padded, pixels_of, read_examples
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +60,13 @@ class Segmenter:
         self.dtype = dtype
 
     @cached_property
+    def engine(self) -> Engine:
+        """The network made quick, with what is around it."""
+        return Engine(Predictor(self.network, dtype=self.dtype))
+
+    @property
     def predictor(self) -> Predictor:
-        """The network made quick for segmenting; learning, which happens once, uses the network as it is."""
-        return Predictor(self.network, dtype=self.dtype)
+        return self.engine.predictor
 
     def using(self, dtype: torch.dtype) -> Segmenter:
         """The same segmenter with convolutions of that type; itself where it was made so."""
@@ -79,28 +82,21 @@ class Segmenter:
         return weights.fingerprint(self.network)
 
     def learn(
-        self, photos: Iterable[Source], masks: Iterable[Source], *, classes: Sequence[str] | None = None
+        self, photos: Iterable[Source], masks: Iterable[Source], *, classes: Sequence[str] | Legend | None = None
     ) -> Concept:
         """Learn C classes from K ≥ 1 photographs and their masks.
 
         photos: paths, PIL images, (H, W, 3) or (H, W) uint8 arrays, or (3, H, W) tensors.
         masks: paths, PIL images, boolean or integer arrays: 0 background, 1 … C classes, 255 ignore.
-        classes: C names; by default as many classes as the masks' largest value.
+        classes: C names, or a legend of them; by default as many classes as the masks' largest value.
         A photograph without a class is a negative example; a class that no mask shows is an error.
         """
-        examples, names = read_examples(photos, masks, classes, self.network.config)
-        check_shown(examples.shown, names)
-        first, *further = [self.points(run) for run in examples.runs()]
-        budget = INDUCING_POINTS if sum(map(count_points, (first, *further))) > EXACT_POINTS else None
-        with torch.no_grad():
-            learned = {
-                name: branch.learner.learn(*first[name], budget=budget)
-                for name, branch in self.network.named_branches().items()
-            }
-            for points in further:
-                learned = {name: one.extend(*points[name]) for name, one in learned.items()}
-        memory = Memory(learned, len(examples.photos), len(names))
-        return Concept(self, memory, names, examples.shown, examples.sides)
+        given = classes.names if isinstance(classes, Legend) else classes
+        shots, names = read_examples(photos, masks, given, self.network.config)
+        origins = tuple(shot.origin for shot in shots)
+        check_shown(origins, names)
+        legend = classes if isinstance(classes, Legend) else Legend.of(names)
+        return Concept(self, self.engine.remember(shots), legend, origins)
 
     def suggest(self, photos: Iterable[Source], *, budget: int = 5) -> list[int]:
         """Which of the photographs to annotate first, before any mask exists: indices, the most telling first."""
@@ -137,11 +133,11 @@ class Segmenter:
 
         with (
             torch.no_grad(),
-            closing(ahead(photos, partial(self.read, max_pixels=max_pixels), cost=pixels_of)) as stream,
+            closing(ahead(photos, partial(self.engine.read, max_pixels=max_pixels), cost=pixels_of)) as stream,
         ):
-            for group in batches(good(stream), self.batch(1)):
+            for group in batches(good(stream), self.engine.batch(1)):
                 for _, alike in groupby(group, lambda one: padded(one.photo)):
-                    features = self.network.encoder(self.as_input([one.photo for one in alike]))[int(level)]
+                    features = self.network.encoder(self.engine.as_input([one.photo for one in alike]))[int(level)]
                     projected = self.network.encoder.project[level](features)
                     found.append(F.adaptive_avg_pool2d(projected, GRID).flatten(2).mT.half())  # a pool may be large
         return Pool(torch.cat(found), readable, failures)
@@ -161,29 +157,7 @@ class Segmenter:
 
     def batch(self, classes: int) -> int:
         """How many photographs to take through the network at once."""
-        return max(1, BATCH.get(self.device.type, BATCH["cpu"]) // classes)
-
-    def read(self, source: Source, max_pixels: int = MAX_PIXELS) -> Prepared:
-        """Decode a photograph and bring it to the network's size."""
-        return prepare(read_photo(source, max_pixels=max_pixels), self.network.config)
-
-    def as_input(self, photos: Sequence[Tensor], *, count: int = 1) -> Tensor:
-        """(3, h, w) uint8 each -> (N, 3, H, W) normalised and padded, N ≥ count, on the network's device."""
-        return as_input(photos, self.device, count=count)
-
-    def points(self, examples: Examples) -> dict[str, tuple[Tensor, Tensor]]:
-        """Features and outputs of the support at each level, encoded a few photographs at a time; all of one size."""
-        parts: dict[str, list[tuple[Tensor, Tensor]]] = {}
-        at_once = self.batch(1)
-        with torch.no_grad():
-            pairs = zip(batches(examples.photos, at_once), batches(examples.masks, at_once), strict=True)
-            for photos, masks in pairs:
-                features = self.network.encoder(self.as_input(photos))
-                known = torch.stack(list(masks)).to(self.device, torch.float32)
-                points = self.network.support_points(features, known[None])
-                for name, pair in points.items():
-                    parts.setdefault(name, []).append(pair)
-        return {name: _joined(pairs) for name, pairs in parts.items()}
+        return self.engine.batch(classes)
 
 
 def load(name: str | os.PathLike[str] = "default", *, device: str | torch.device | None = None) -> Segmenter:
@@ -204,8 +178,3 @@ def _device(wanted: str | torch.device | None) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         raise Error(f"There is no device {wanted!r} here ({str(error).splitlines()[0]}); try device 'cpu'.") from error
     return device
-
-
-def _joined(pairs: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
-    xs, ys = zip(*pairs, strict=True)
-    return torch.cat(xs, 1), torch.cat(ys, 1)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dgpnet.network.dgpnet import Answer
 from dgpnet.segmenter.calibration import Calibration, expected_iou, overlaps
 
 #: Numbers that are held at once, enough for a batch of 16 at 384²: what needs more is computed in bands of rows.
@@ -41,14 +43,22 @@ class Segmentation:
     likeness: float = 0.0
 
 
-@dataclass(frozen=True, eq=False)
-class Maps:
+class Maps(NamedTuple):
     """What the network says of a photograph, at its own resolution: log_odds (C, h, w), novelty (h, w), likeness
-    (C, h, w), float32."""
+    (C, h, w), float32; of several photographs, with their number in front."""
 
     log_odds: Tensor
     novelty: Tensor
     likeness: Tensor
+
+    @staticmethod
+    def of(answer: Answer) -> Maps:
+        """The maps of N photographs."""
+        return Maps(answer.logits[:, :, 1] - answer.logits[:, :, 0], *answer[1:])
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Maps:
+        """The maps, each of them changed."""
+        return Maps(*map(change, self))
 
 
 @dataclass(frozen=True, eq=False)

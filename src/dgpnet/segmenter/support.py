@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,33 +32,36 @@ STRIDE = 32
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A photograph as the network takes it before padding: (3, h, w) uint8, h and w at most the network's side."""
+    """A photograph as the network takes it before padding: (h, w, 3) uint8, h and w at most the network's side."""
 
-    photo: Tensor
+    photo: NDArray[np.uint8]
     size: tuple[int, int]
     """(H, W) of the photograph itself."""
 
 
-@dataclass(frozen=True, eq=False)
-class Examples:
-    """K annotated photographs of C classes, as the network takes them.
+@dataclass(frozen=True)
+class Origin:
+    """What a concept remembers of an example, to speak of it and to know it again.
 
-    photos: K of (3, h, w) uint8 · masks: K of (C, H, W) bool, H and W those of the padded photograph ·
-    shown: (K, C) bool, which mask shows which class · sides: (K,), pixels of each photograph's own side (√HW)
+    name     of the photograph's file, or "example 3"
+    side     √(H·W) of the photograph, in pixels
+    shown    C times whether its mask shows the class
+    digest   SHA-256 (hexadecimal) of photograph and masks as the network sees them
     """
 
-    photos: tuple[Tensor, ...]
-    masks: tuple[Tensor, ...]
-    shown: NDArray[np.bool_]
-    sides: tuple[float, ...]
+    name: str
+    side: float
+    shown: tuple[bool, ...]
+    digest: str
 
-    def runs(self) -> list[Examples]:
-        """The same examples in order, cut wherever the padded size changes: one piece where all are squares."""
-        cuts = [k for k in range(1, len(self.masks)) if self.masks[k].shape != self.masks[k - 1].shape]
-        return [
-            Examples(self.photos[a:b], self.masks[a:b], self.shown[a:b], self.sides[a:b])
-            for a, b in pairwise([0, *cuts, len(self.masks)])
-        ]
+
+@dataclass(frozen=True, eq=False)
+class Shot:
+    """An annotated photograph as the network takes it: (h, w, 3) uint8, and masks (C, H, W) bool, H and W padded."""
+
+    photo: NDArray[np.uint8]
+    masks: NDArray[np.bool_]
+    origin: Origin
 
 
 def fitted(size: tuple[int, int], config: Config) -> tuple[int, int]:
@@ -72,17 +75,17 @@ def fitted(size: tuple[int, int], config: Config) -> tuple[int, int]:
 def prepare(photo: NDArray[np.uint8] | Image.Image, config: Config) -> Prepared:
     """photo: (H, W, 3) uint8, or an image in RGB."""
     size = (photo.height, photo.width) if isinstance(photo, Image.Image) else (photo.shape[0], photo.shape[1])
-    return Prepared(torch.from_numpy(resize_photo(photo, fitted(size, config))).permute(2, 0, 1), size)
+    return Prepared(resize_photo(photo, fitted(size, config)), size)
 
 
-def padded(photo: Tensor) -> tuple[int, int]:
-    """Sides of a photograph (3, h, w) when padded to what the strides need."""
-    height, width = (math.ceil(side / STRIDE) * STRIDE for side in photo.shape[1:])
+def padded(photo: NDArray[np.uint8]) -> tuple[int, int]:
+    """Sides of a photograph (h, w, 3) when padded to what the strides need."""
+    height, width = (math.ceil(side / STRIDE) * STRIDE for side in photo.shape[:2])
     return height, width
 
 
-def as_input(photos: Sequence[Tensor], device: torch.device, *, count: int = 1) -> Tensor:
-    """Photographs (3, h, w) uint8 -> (N, 3, H, W) float32, normalised; zeros below and right of them.
+def as_input(photos: Sequence[NDArray[np.uint8]], device: torch.device, *, count: int = 1) -> Tensor:
+    """Photographs (h, w, 3) uint8 -> (N, 3, H, W) float32, normalised; zeros below and right of them.
 
     H, W: their `padded` size, which must be the same for all: what pads a photograph must not depend on others.
     count: the least that N should be; what is beyond the photographs means nothing.
@@ -91,24 +94,25 @@ def as_input(photos: Sequence[Tensor], device: torch.device, *, count: int = 1) 
     (size,) = {padded(photo) for photo in photos}
     pixels = np.zeros((max(count, len(photos)), *size, 3), dtype=np.uint8)
     for place, photo in zip(pixels, photos, strict=False):
-        place[: photo.shape[1], : photo.shape[2]] = photo.permute(1, 2, 0).numpy()
+        place[: photo.shape[0], : photo.shape[1]] = photo
     mean, std = (torch.tensor(values, device=device).view(3, 1, 1) for values in (MEAN, STD))
     batch = torch.from_numpy(pixels).to(device).permute(0, 3, 1, 2).float().div_(255).sub_(mean).div_(std)
     for place, photo in zip(batch, photos, strict=False):
-        if photo.shape[1:] != size:
-            place[:, photo.shape[1] :] = 0
-            place[:, :, photo.shape[2] :] = 0
+        if photo.shape[:2] != size:
+            place[:, photo.shape[0] :] = 0
+            place[:, :, photo.shape[1] :] = 0
     return batch
 
 
 def read_examples(
-    photos: Iterable[Source], masks: Iterable[Source], classes: Sequence[str] | None, config: Config
-) -> tuple[Examples, tuple[str, ...]]:
+    photos: Iterable[Source], masks: Iterable[Source], classes: Sequence[str] | None, config: Config, *, first: int = 0
+) -> tuple[list[Shot], tuple[str, ...]]:
     """Read and check K examples, a few at a time; `classes` None takes as many classes as the masks' largest value.
 
     Whether every class is shown is for the caller to check: further examples need not show all of them.
+    first: the number (from 0) of the first example, by which those without a file name are called.
     """
-    stream = ahead(_pairs(photos, masks), lambda pair: _read(*pair, config), cost=_cost)
+    stream = ahead(_pairs(photos, masks), lambda pair: _read(*pair, config, first), cost=_cost)
     read = [future.result() for _, future in stream]
     if not read:
         raise Error("No example was given; learning needs at least one photograph with its mask.")
@@ -117,10 +121,10 @@ def read_examples(
         unknown = sorted(value for value in one.masks if value not in range(1, len(names) + 1))
         if unknown:
             raise Error(
-                f"{one.name} has the values {', '.join(map(str, unknown[:8]))}, which are no class; "
+                f"{one.mask_name} has the values {', '.join(map(str, unknown[:8]))}, which are no class; "
                 f"masks hold 0 for background, 1 … {len(names)} for {', '.join(names)} and {IGNORE} for ignore."
             )
-    return _stacked(read, len(names)), names
+    return [_shot(one, len(names)) for one in read], names
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +132,7 @@ class _Read:
     """One example: the photograph, and the mask of each value that it shows, at the network's size."""
 
     name: str
+    mask_name: str
     prepared: Prepared
     masks: dict[int, NDArray[np.bool_]]
 
@@ -148,7 +153,7 @@ def _cost(pair: tuple[int, Source, Source]) -> int:
     return pixels_of(pair[1])
 
 
-def _read(i: int, photo_source: Source, mask_source: Source, config: Config) -> _Read:
+def _read(i: int, photo_source: Source, mask_source: Source, config: Config, first: int) -> _Read:
     name = _name(mask_source, f"mask {i}")
     photo = read_photo(photo_source)
     size = (photo.shape[0], photo.shape[1])
@@ -157,11 +162,12 @@ def _read(i: int, photo_source: Source, mask_source: Source, config: Config) -> 
     if label.dtype == np.uint32:
         raise Error(f"{name} holds colours; give a mask of class numbers 0, 1, 2 … instead.")
     prepared = prepare(photo, config)
-    inside = (prepared.photo.shape[1], prepared.photo.shape[2])
+    inside = (prepared.photo.shape[0], prepared.photo.shape[1])
     shown = {int(value) for value in np.unique(label)} - {0, IGNORE}
     if len(shown) > MAX_CLASSES or min(shown, default=1) < 0:
         raise Error(f"{name} has {len(shown)} different values, which is no mask; give class numbers 0, 1, 2 …")
-    return _Read(name, prepared, {value: shrunk(label == value, inside) for value in shown})
+    own_name = path.name if path is not None else f"example {first + i + 1}"
+    return _Read(own_name, name, prepared, {value: shrunk(label == value, inside) for value in shown})
 
 
 def _name(source: Source, otherwise: str) -> str:
@@ -187,15 +193,17 @@ def _class_names(classes: Sequence[str] | None, largest: int) -> tuple[str, ...]
     return names
 
 
-def _stacked(read: Sequence[_Read], classes: int) -> Examples:
-    masks = tuple(torch.zeros(classes, *padded(one.prepared.photo), dtype=torch.bool) for one in read)
-    for of_one, one in zip(masks, read, strict=True):
-        height, width = one.prepared.photo.shape[1:]
-        for value, mask in one.masks.items():
-            of_one[value - 1, :height, :width] = torch.from_numpy(mask)
-    shown = np.array([[value in one.masks for value in range(1, classes + 1)] for one in read], dtype=bool)
-    sides = tuple((one.prepared.size[0] * one.prepared.size[1]) ** 0.5 for one in read)
-    return Examples(tuple(one.prepared.photo for one in read), masks, shown, sides)
+def _shot(read: _Read, classes: int) -> Shot:
+    photo = read.prepared.photo
+    masks = np.zeros((classes, *padded(photo)), dtype=bool)
+    for value, mask in read.masks.items():
+        masks[value - 1, : photo.shape[0], : photo.shape[1]] = mask
+    digest = hashlib.sha256(f"{photo.shape} {masks.shape}".encode())
+    digest.update(np.ascontiguousarray(photo).data)
+    digest.update(np.packbits(masks).data)
+    side = (read.prepared.size[0] * read.prepared.size[1]) ** 0.5
+    shown = tuple(value in read.masks for value in range(1, classes + 1))
+    return Shot(photo, masks, Origin(read.name, side, shown, digest.hexdigest()))
 
 
 def pixels_of(source: Source) -> int:

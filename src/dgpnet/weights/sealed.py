@@ -1,0 +1,76 @@
+"""Tensors with a few plain values in one safetensors file that tells when it is damaged.
+
+Equal content gives equal bytes: all values stand in one text with sorted keys, since safetensors does not keep the
+order of several. A digest over that text and every tensor is checked before anything is believed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from dgpnet.errors import Error
+from dgpnet.files import atomic
+
+#: The one key of the file's metadata.
+KEY = "dgpnet"
+
+
+def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+    """Write tensors and `about` (plain JSON values), whole or not at all."""
+    path = Path(path)
+    copies = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    text = json.dumps(dict(about), sort_keys=True)
+    sealed = json.dumps({"about": text, "digest": digest(text, copies)}, sort_keys=True)
+    with atomic(path) as temporary:
+        try:
+            save_file(copies, temporary, metadata={KEY: sealed})
+        except SafetensorError as error:  # it wraps what the system says, a full disk for instance
+            raise Error(f"{path} cannot be written ({_reason(error)}); make room or choose another place.") from error
+
+
+def read(
+    path: str | os.PathLike[str], what: str, *, device: torch.device | str = "cpu"
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors, on the device, and the plain values that `write` wrote; an Error if anything was changed since.
+
+    what: how to call the file in that Error ("concept").
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise Error(f"There is no {what} {path}; check the path.")
+    try:
+        with safe_open(path, framework="pt") as file:
+            sealed = json.loads((file.metadata() or {})[KEY])
+            text, expected = str(sealed["about"]), sealed["digest"]
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+            about = json.loads(text)
+    except (KeyError, TypeError):
+        raise Error(f"{path} is no {what} of this version of dgpnet; make it again.") from None
+    except (SafetensorError, OSError, ValueError, RecursionError) as error:
+        raise Error(f"{path} is no {what}, or damaged ({_reason(error)}); make it again.") from error
+    if not isinstance(about, dict) or digest(text, tensors) != expected:
+        raise Error(f"{path} is damaged: its content is not what was written; make the {what} again.")
+    return {name: tensor.to(device) for name, tensor in tensors.items()}, about
+
+
+def digest(text: str, tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 (64 hexadecimal digits) over a text and every tensor: names, types, shapes and values."""
+    found = hashlib.sha256(text.encode())
+    for name, tensor in sorted(tensors.items()):
+        found.update(f"\0{name}\0{tensor.dtype}\0{tuple(tensor.shape)}\0".encode())
+        found.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()
+
+
+def _reason(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]

@@ -1,0 +1,76 @@
+"""A sealed file comes back as it was written, or not at all."""
+
+import errno
+import os
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+
+from dgpnet.errors import Error
+from dgpnet.weights import sealed
+
+TENSORS = {"a": torch.arange(6, dtype=torch.float32).view(2, 3), "b.c": torch.tensor(3), "d": torch.zeros(0, 4)}
+ABOUT = {"format": "x", "names": ["mug", "ü"], "n": [1.5, None]}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    path = tmp_path_factory.mktemp("sealed") / "a.sealed"
+    sealed.write(path, TENSORS, ABOUT)
+    return path
+
+
+def test_everything_comes_back(written):
+    tensors, about = sealed.read(written, "thing")
+    assert about == ABOUT
+    assert tensors.keys() == TENSORS.keys()
+    assert all(torch.equal(tensors[name], TENSORS[name]) for name in TENSORS)
+
+
+def test_equal_content_gives_equal_bytes(written, tmp_path):
+    sealed.write(tmp_path / "b", dict(reversed(TENSORS.items())), dict(reversed(ABOUT.items())))
+    assert (tmp_path / "b").read_bytes() == written.read_bytes()
+
+
+@given(place=st.integers(0, 10**6), bit=st.integers(0, 7))
+def test_a_flipped_bit_anywhere_is_noticed(written, tmp_path_factory, place, bit):
+    data = bytearray(written.read_bytes())
+    data[place % len(data)] ^= 1 << bit
+    path = tmp_path_factory.mktemp("flipped") / "a.sealed"
+    path.write_bytes(data)
+    try:
+        tensors, about = sealed.read(path, "thing")
+    except Error as error:
+        assert str(path) in str(error) and len(str(error)) < 500
+    else:  # white space of the header, which means nothing
+        assert about == ABOUT and all(torch.equal(tensors[name], TENSORS[name]) for name in TENSORS)
+
+
+def test_a_file_that_is_cut_off_or_something_else_is_refused(written, tmp_path):
+    (tmp_path / "cut").write_bytes(written.read_bytes()[:-3])
+    (tmp_path / "text").write_text("hello")
+    (tmp_path / "empty").write_bytes(b"")
+    save_file(TENSORS, tmp_path / "plain")
+    save_file(TENSORS, tmp_path / "odd", metadata={sealed.KEY: "[1]"})
+    save_file(TENSORS, tmp_path / "nested", metadata={sealed.KEY: "[" * 100_000})
+    for name in ("cut", "text", "empty", "plain", "odd", "nested", "missing"):
+        with pytest.raises(Error, match=name):
+            sealed.read(tmp_path / name, "thing")
+
+
+@pytest.mark.parametrize(
+    "full",
+    [SafetensorError("I/O error: No space left on device (os error 28)"), OSError(errno.ENOSPC, os.strerror(28))],
+)
+def test_a_full_disk_is_said_in_a_sentence_and_leaves_nothing(tmp_path, monkeypatch, full):
+    def fail(*args: object, **options: object) -> None:
+        raise full
+
+    monkeypatch.setattr(sealed, "save_file", fail)
+    with pytest.raises(Error, match=r"a\.sealed"):
+        sealed.write(tmp_path / "a.sealed", TENSORS, ABOUT)
+    assert not list(tmp_path.iterdir())
