@@ -79,3 +79,10 @@ def require_space(folder: str | Path, size: int) -> None:
             f"{folder} needs {size / 1e9:.2f} GB of disk space and {free / 1e9:.2f} GB are free; "
             "make room or choose another place."
         )
+
+
+def cache_folder() -> Path:
+    """Where what can be made again is kept between runs: $DGPNET_CACHE, else dgpnet in the user's cache folder."""
+    if chosen := os.environ.get("DGPNET_CACHE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dgpnet"

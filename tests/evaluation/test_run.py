@@ -22,6 +22,7 @@ from dgpnet.metrics import rank_correlation
 from dgpnet.network.dgpnet import DGPNet
 from dgpnet.segmenter.calibration import Calibration, Curve
 from dgpnet.segmenter.segmentation import Maps, render
+from tests.capability import needs_half
 
 OPTIONS = Options(shots=(1, 2), episodes=7, seeds=(0, 3))
 HONEST = Calibration(
@@ -165,6 +166,7 @@ def test_listed_episodes_count_where_they_have_enough_supports(network: DGPNet, 
         evaluate(network, discs, Options(shots=(4,)), listed=listed)
 
 
+@needs_half
 def test_bf16_changes_little(network: DGPNet, discs: Dataset):
     plain = evaluate(network, discs, Options(episodes=6))
     rough = evaluate(network, discs, Options(episodes=6, precision="bf16"))

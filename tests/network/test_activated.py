@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from dgpnet.network.activated import activated, deepened, how
+from tests.capability import needs_half
 from tests.tolerances import assert_equal
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -54,6 +55,7 @@ def test_its_gradient_is_the_finite_difference() -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@needs_half
 def test_autocast_rounds_it_as_it_rounds_a_convolution(device: str) -> None:
     convolution = nn.Conv2d(8, 8, 3, padding=1).to(device)
     x = torch.randn(1, 8, 9, 9, device=device)

@@ -8,7 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dgpnet.network import winograd
-from dgpnet.network.prepared import Prepared, PreparedConv, available, half_prepared
+from dgpnet.network.prepared import Prepared, PreparedConv, available
+from tests.capability import needs_half
 from tests.tolerances import assert_equal
 
 pytestmark = pytest.mark.skipif(not available(), reason="this build of PyTorch has no such kernels")
@@ -24,7 +25,7 @@ def photo(*shape: int) -> Tensor:
 def test_it_is_the_convolution_whatever_shape_came_before(
     tiled: bool, add: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(winograd, "pays", lambda *_, half: tiled)
+    monkeypatch.setattr(winograd, "pays", lambda *_: tiled)
     weight, bias = torch.randn(8, 16, 3, 3), torch.randn(8)
     convolution = Prepared(weight, bias, ONCE, relu=True)
     for shape in [(1, 16, 48, 50), (1, 16, 48, 50), (2, 16, 9, 7), (2, 16, 39, 27), (1, 16, 48, 50)]:
@@ -59,19 +60,14 @@ def test_a_convolution_without_activation(kernel: int, stride: int, bias: bool) 
             assert_equal(module(x), plain(x))
 
 
-@pytest.mark.skipif(not half_prepared(), reason="this processor has no bfloat16")
+@needs_half
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("tiled", [False, True])
-def test_in_half_precision_it_is_near_whatever_comes(
-    tiled: bool, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(winograd, "pays", lambda *_, half: half)
+def test_in_half_precision_it_is_near_whatever_comes(dtype: torch.dtype) -> None:
     weight, bias = torch.randn(8, 16, 3, 3) / 12, torch.randn(8)
-    convolution = Prepared(weight, bias, ONCE, relu=True, half=True, tiled=tiled)
+    convolution = Prepared(weight, bias, ONCE, relu=True, half=True)
     for shape in [(1, 16, 48, 50), (2, 16, 9, 7), (2, 16, 39, 27)]:
         x, z = photo(*shape).to(dtype), photo(shape[0], 8, *shape[2:]).to(dtype)
         expected = F.relu(F.conv2d(x.float(), weight, bias, padding=1) + z.float())
         found = convolution(x, z.clone())
-        assert found.dtype == (torch.float32 if tiled else torch.bfloat16)
-        # Winograd's part is in float32 from weights that were never rounded.
-        assert_equal(found.float(), expected, dtype=torch.float32 if tiled else torch.bfloat16)
+        assert found.dtype == torch.bfloat16
+        assert_equal(found.float(), expected, dtype=torch.bfloat16)

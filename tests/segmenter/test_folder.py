@@ -20,6 +20,7 @@ from dgpnet.segmenter.folder import Job, Options, instance_numbers, support_fing
 from dgpnet.segmenter.photographs import find_photographs
 from dgpnet.segmenter.segmentation import judge
 from dgpnet.segmenter.support import prepare
+from tests.capability import needs_half
 from tests.tiny import CONFIG, scenes, tiny_network, tiny_segmenter, write_photos, write_support
 
 
@@ -128,13 +129,14 @@ def test_a_second_run_skips_what_is_done_and_does_what_is_new(tmp_path, concept,
     assert len(json.loads((tmp_path / "out" / "summary.json").read_text())["photographs"]) == 7
 
 
+@needs_half
 def test_a_resumed_job_computes_in_the_precision_it_began_with(tmp_path, monkeypatch):
     photos, masks = scenes(1)
     used: list[torch.dtype] = []
     answer = Predictor.answer
     monkeypatch.setattr(Predictor, "answer", lambda self, *given: used.append(self.dtype) or answer(self, *given))
     root = write_photos(tmp_path / "photos", 1)
-    for pays in (True, False):  # bfloat16 was quicker when the job began, and is not now
+    for pays in (True, False):  # the machine that began the job had bfloat16, this one has not
         monkeypatch.setattr(fast, "half_pays", lambda device, pays=pays: pays)
         Image.fromarray(photos[0]).save(root / f"{pays}.png")
         concept = Segmenter(tiny_network()).learn(photos, masks)

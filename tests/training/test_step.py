@@ -23,6 +23,7 @@ from dgpnet.training.processes import launch
 from dgpnet.training.run import Run, build_network
 from dgpnet.training.source import Store, batch_at, open_source
 from dgpnet.training.step import METRICS, Inputs, forward_backward, loss, views
+from tests.capability import needs_half
 from tests.tolerances import assert_equal
 
 Make = Callable[..., TrainConfig]
@@ -141,6 +142,7 @@ def test_a_clipped_gradient_has_the_norm_asked_for(config: Make, dataset: Datase
     torch.testing.assert_close(torch.nn.utils.get_total_norm(_gradients(free).values()), norm)
 
 
+@needs_half
 def test_bfloat16_is_near_float32_and_leaves_weights_float32(config: Make, dataset: Dataset) -> None:
     inputs = _inputs(config(), dataset)
     exact, near = (

@@ -26,6 +26,7 @@ from dgpnet.data.masks import MaskStore, pack
 from dgpnet.data.parallel import Progress, parallel_map
 from dgpnet.errors import Error
 from dgpnet.files import atomic, require_space
+from dgpnet.files import cache_folder as default_folder
 from dgpnet.images import IGNORE, resize_mask, resize_photo
 
 FORMAT = 1
@@ -135,13 +136,6 @@ def cached(
                 _build(dataset, size, place, workers, progress)
     cache = Cache.open(place)
     return _with_pairs_of(cache, dataset)
-
-
-def default_folder() -> Path:
-    """$DGPNET_CACHE, else dgpnet in the user's cache folder."""
-    if chosen := os.environ.get("DGPNET_CACHE"):
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dgpnet"
 
 
 def verify(dataset: Dataset, *, workers: int | None = None, progress: Progress | None = None) -> None:

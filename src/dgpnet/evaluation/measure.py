@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from dgpnet import processor
 from dgpnet.data.augment import normalise
 from dgpnet.data.dataset import Dataset, label_of
 from dgpnet.data.episodes import Episode
@@ -113,6 +114,8 @@ def segmented(
     """Yields, for episodes whose queries have the same size (H, W): their rows (b,), the log-odds of the foreground
     (b, H, W) float32, and the target (b, H, W) uint8 in {0, 1, 255}."""
     device = loaded.photos.device
+    if precision == "bf16" and device.type == "cpu":
+        processor.require_half()
     sizes = [tuple(loaded.truths[e.query].shape) for e in episodes]
     order = sorted(range(len(episodes)), key=lambda row: sizes[row])  # queries of one size are scored together
     labels = _there([label_of(e.class_id) for e in episodes], device).byte()

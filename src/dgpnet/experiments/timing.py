@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from dgpnet import processor
+
 Work = Callable[[], object]
 
 
@@ -130,7 +132,8 @@ def synchronise(device: torch.device) -> None:
 
 @dataclass(frozen=True)
 class Ceilings:
-    """What the machine was seen to do at best: bytes and operations (multiply and add: two) a second."""
+    """What the machine was seen to do at best: bytes and operations (multiply and add: two) a second; 0 for what it
+    cannot do."""
 
     copy: float
     float32: float
@@ -145,7 +148,7 @@ def ceilings(device: torch.device, *, megabytes: int = 1024, side: int = 8192, s
     return Ceilings(
         2 * source.numel() * source.element_size() / copied.median * 1e3,
         _matmul(torch.float32, side, device, seconds),
-        _matmul(torch.bfloat16, side, device, seconds),
+        _matmul(torch.bfloat16, side, device, seconds) if device.type != "cpu" or processor.half_works() else 0.0,
     )
 
 

@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from dgpnet.network.fused import Foldable, FusedRefine
+
 
 class Decoder(nn.Module):
     """From coarse to fine: refine the input of each scale, weigh it against what is known so far, refine, upsample.
@@ -37,8 +39,10 @@ class Decoder(nn.Module):
         return logits
 
 
-class Refine(nn.Module):
+class Refine(Foldable):
     """Refinement residual block."""
+
+    FOLDS = (("conv2", "bn"),)
 
     def __init__(self, inputs: int, width: int) -> None:
         super().__init__()
@@ -50,6 +54,9 @@ class Refine(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = self.conv1(x)
         return F.relu(x + self.conv3(F.relu(self.bn(self.conv2(x)))))
+
+    def fused(self) -> nn.Module:
+        return FusedRefine(self.conv1, self.conv2, self.conv3)
 
 
 class Attend(nn.Module):

@@ -1,44 +1,28 @@
 """The same network, quicker: for predicting only.
 
 `Predictor` holds a copy of a network with BatchNorm folded into the convolutions, activations fused with them, tensors
-channels-last, everything around the Gaussian process in half precision where that pays, on a CPU convolutions with
-their weights laid out beforehand or by Winograd's algorithm, and, on CUDA, whole calls captured as graphs. What
-hardware or library lacks is done the plain way, with the same result.
+channels-last, everything around the Gaussian process in half precision where the hardware has it, on a CPU
+convolutions with their weights laid out beforehand or by Winograd's algorithm, and, on CUDA, whole calls captured as
+graphs. What hardware or library lacks is done the plain way, with the same result.
 """
 
 from __future__ import annotations
 
 import copy
 import itertools
-import time
 from collections import OrderedDict
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from dgpnet.network.activated import activated, how
-from dgpnet.network.decoder import Refine
+from dgpnet import processor
 from dgpnet.network.dgpnet import Answer, DGPNet, Memory, Points, check_support
-from dgpnet.network.encoders.resnet import BasicBlock, Bottleneck, ResNet
-from dgpnet.network.mask_encoder import Block
-from dgpnet.network.prepared import PADDED, POINTWISE, Prepared, PreparedConv, available, half_prepared, values
+from dgpnet.network.fused import Foldable, FusedConv
+from dgpnet.network.prepared import Prepared, PreparedConv, available, values
 
-#: Convolution and BatchNorm attributes that follow each other in the blocks of this package.
-PAIRS = (
-    ("conv1", "bn1"),
-    ("conv2", "bn2"),
-    ("conv3", "bn3"),
-    ("conv2", "bn"),
-    ("_conv_stem", "_bn0"),
-    ("_expand_conv", "_bn0"),
-    ("_depthwise_conv", "_bn1"),
-    ("_project_conv", "_bn2"),
-)
 #: Graphs that a predictor keeps; the one unused for longest goes first.
 GRAPHS = 16
 WARM_UP = 3
@@ -49,108 +33,32 @@ def fold(network: DGPNet) -> DGPNet:
     folded = copy.deepcopy(network).eval().requires_grad_(False)
     for module in folded.modules():
         if isinstance(module, nn.Sequential):
-            names = list(module._modules)
-            pairs = list(itertools.pairwise(names))
+            pairs = tuple(itertools.pairwise(module._modules))
         else:
-            pairs = [pair for pair in PAIRS if all(hasattr(module, name) for name in pair)]
+            pairs = module.FOLDS if isinstance(module, Foldable) else ()
         for convolution, norm in pairs:
-            before, after = module._modules[convolution], module._modules[norm]
+            before, after = module._modules.get(convolution), module._modules.get(norm)
             if isinstance(before, nn.Conv2d) and isinstance(after, nn.BatchNorm2d):
                 module._modules[convolution] = fuse_conv_bn_eval(before, after)
                 module._modules[norm] = nn.Identity()
     return folded
 
 
-class FusedConv(nn.Module):
-    """ReLU(convolution(x) [+ z]), of the convolution that it is made from, as one operation. z may be overwritten."""
-
-    def __init__(self, convolution: nn.Conv2d) -> None:
-        super().__init__()
-        weight, bias = convolution.weight, convolution.bias
-        self.weight = nn.Parameter(weight, requires_grad=False)
-        self.bias = nn.Parameter(weight.new_zeros(len(weight)) if bias is None else bias, requires_grad=False)
-        self.how = how(convolution)
-        self.prepared: Prepared | None = None
-
-    def forward(self, x: Tensor, z: Tensor | None = None) -> Tensor:
-        if self.prepared is not None:
-            return self.prepared(x, z)
-        return activated(x, self.weight, self.bias, self.how, z)
-
-
-class _FusedResidual(nn.Module):
-    """Convolutions with a ReLU behind each, the shortcut added before the last.
-
-    Without a projection in the shortcut the input may be overwritten: nobody else needs it, since features that are
-    kept go into blocks that have one.
-    """
-
-    def __init__(self, convolutions: list[nn.Conv2d], shortcut: nn.Module | None) -> None:
-        super().__init__()
-        fused = [FusedConv(c) for c in convolutions]
-        self.convolutions = nn.ModuleList(fused)
-        self.shortcut = shortcut
-        if isinstance(shortcut, nn.Conv2d) and shortcut.bias is not None:
-            fused[-1].bias.add_(shortcut.bias)  # added once, not in a pass of its own
-            shortcut.bias = None
-
-    def forward(self, x: Tensor) -> Tensor:
-        z = x if self.shortcut is None else self.shortcut(x)
-        for convolution in self.convolutions[:-1]:
-            x = convolution(x)
-        result: Tensor = self.convolutions[-1](x, z)
-        return result.to(z.dtype)  # Winograd's algorithm gives float32
-
-
-class _FusedRefine(nn.Module):
-    def __init__(self, block: Refine) -> None:
-        super().__init__()
-        self.conv1, self.conv2, self.conv3 = block.conv1, FusedConv(block.conv2), FusedConv(block.conv3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = pointwise(x, self.conv1)
-        result: Tensor = self.conv3(self.conv2(x), x)
-        return result.to(x.dtype)  # Winograd's algorithm gives float32
-
-
-def pointwise(x: Tensor, convolution: nn.Conv2d) -> Tensor:
-    """A 1×1 convolution; on CUDA as a matrix product, which adds the bias on the way."""
-    if not x.is_cuda:
-        result: Tensor = convolution(x)
-        return result
-    return F.linear(x.permute(0, 2, 3, 1), convolution.weight[:, :, 0, 0], convolution.bias).permute(0, 3, 1, 2)
-
-
-def _without_norm(shortcut: nn.Sequential | None) -> nn.Module | None:
-    return None if shortcut is None else shortcut[0]
-
-
-FUSED: dict[type[nn.Module], Callable[[Any], nn.Module]] = {
-    Bottleneck: lambda b: _FusedResidual([b.conv1, b.conv2, b.conv3], _without_norm(b.downsample)),
-    BasicBlock: lambda b: _FusedResidual([b.conv1, b.conv2], _without_norm(b.downsample)),
-    Block: lambda b: _FusedResidual([b.conv1, b.conv2], b.shortcut),
-    Refine: _FusedRefine,
-}
-
-
 def fuse(folded: DGPNet) -> DGPNet:
-    """Replace residual blocks and first convolution of a folded network by ones that have their activations in them."""
+    """Replace the blocks of a folded network by ones that have their activations in them."""
     for module in list(folded.modules()):
         for name, child in module.named_children():
-            if type(child) in FUSED:
-                setattr(module, name, FUSED[type(child)](child))
-        if isinstance(module, ResNet):
-            module._modules["conv1"] = FusedConv(module.conv1)
+            if isinstance(child, Foldable) and (quick := child.fused()) is not child:
+                setattr(module, name, quick)
     return folded
 
 
 def prepare(part: nn.Module, *, half: bool = False) -> None:
     """Ready the convolutions of a fused part for a CPU: its blocks, and what has a 1×1 kernel. They compute in float32
-    or, with `half`, mostly in bfloat16, from the weights that they have now."""
-    tiled = not half or tiles_pay()
+    or, with `half`, in bfloat16, from the weights that they have now."""
     for module in list(part.modules()):
         if isinstance(module, FusedConv):
-            module.prepared = Prepared(*values(module), module.how, relu=True, half=half, tiled=tiled)
+            module.prepared = Prepared(*values(module), module.how, relu=True, half=half)
             module._parameters.clear()  # it has its own
         for name, child in module.named_children():
             if type(child) is nn.Conv2d and child.kernel_size == (1, 1):
@@ -158,39 +66,10 @@ def prepare(part: nn.Module, *, half: bool = False) -> None:
 
 
 def half_pays(device: torch.device) -> bool:
-    """Whether convolutions in bfloat16 are quicker there: always on CUDA, on a CPU by trying."""
+    """Whether convolutions in bfloat16 are quicker there: where the hardware has them."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    if device.type != "cpu" or not half_prepared():
-        return False
-    half, whole = (Prepared(_ones(256, 256, 1, 1), None, POINTWISE, relu=False, half=h) for h in (True, False))
-    return _seconds(half, 48) < 0.9 * _seconds(whole, 48)
-
-
-@cache
-def tiles_pay() -> bool:
-    """Whether on large maps Winograd's algorithm in float32 is quicker than plain convolutions in bfloat16: by trying,
-    since there are processors whose bfloat16 is twice as quick as their float32, and ones where it is ten times. On the
-    former it takes three quarters of the time; the margin keeps noise from deciding, or a resumed job would differ."""
-    weight, bias = _ones(256, 256, 3, 3), _ones(256)
-    tiled, plain = (Prepared(weight, bias, PADDED, relu=True, half=True, tiled=t) for t in (True, False))
-    return _seconds(tiled, 72) < 1.3 * _seconds(plain, 72)
-
-
-def _ones(*shape: int) -> Tensor:
-    """In float32 on the CPU, whatever the program has made PyTorch's defaults."""
-    return torch.ones(shape, dtype=torch.float32, device="cpu")
-
-
-@torch.no_grad()
-def _seconds(convolution: Prepared, side: int) -> float:
-    x = _ones(1, 256, side, side).to(convolution.dtype, memory_format=torch.channels_last)
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        convolution(x)
-        times.append(time.perf_counter() - start)
-    return min(times)
+    return device.type == "cpu" and available() and processor.half_pays()
 
 
 class Graph:
@@ -218,7 +97,7 @@ class Graph:
 class Predictor:
     """A network made ready for predicting: `learn`, `extend`, `predict` and `answer` as `DGPNet` has them.
 
-    dtype: of everything around the Gaussian process; None chooses bfloat16 where it pays, else float32.
+    dtype: of everything around the Gaussian process; None chooses bfloat16 where the hardware has it, else float32.
     graphs: capture calls as CUDA graphs, one for each shape; ignored elsewhere.
     """
 
@@ -229,7 +108,9 @@ class Predictor:
         self.dtype = dtype or (torch.bfloat16 if half_pays(device) else torch.float32)
         self.network = fuse(fold(network)).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         half = self.dtype == torch.bfloat16
-        ready = device.type == "cpu" and (half_prepared() if half else self.dtype == torch.float32 and available())
+        if half and device.type == "cpu":
+            processor.require_half()
+        ready = device.type == "cpu" and available() and (self.dtype == torch.float32 or (half and half_pays(device)))
         for part in (self.network.encoder.body, self.network.mask_encoder, self.network.decoder):
             if part is not None:
                 if ready:

@@ -7,14 +7,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dgpnet.network.encoders.body import convolve_relu
+from dgpnet.network.fused import Foldable, FusedResidual
 from dgpnet.network.pooling import max_pool
 
 
-class MaskEncoder(nn.Module):
+class MaskEncoder(Foldable):
     """A light residual network with a head for each level.
 
     (B, 1, H, W) in {0, 1} -> {stride: (B, encodings, H/stride, W/stride)}. Nothing is built for an unused level.
     """
+
+    FOLDS = (("conv1", "bn1"),)
 
     def __init__(self, levels: Sequence[int], encodings: int = 64, *, relu: bool = False) -> None:
         super().__init__()
@@ -45,8 +48,10 @@ class MaskEncoder(nn.Module):
         return {level: F.relu(y) for level, y in found.items()} if self.relu else found
 
 
-class Block(nn.Module):
+class Block(Foldable):
     """A residual block that halves the resolution; its shortcut is a 3×3 convolution."""
+
+    FOLDS = (("conv1", "bn1"), ("conv2", "bn2"))
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -59,3 +64,6 @@ class Block(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
         return F.relu(y + self.shortcut(x))
+
+    def fused(self) -> nn.Module:
+        return FusedResidual([self.conv1, self.conv2], self.shortcut)

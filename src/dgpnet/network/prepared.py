@@ -20,10 +20,7 @@ from dgpnet.network.activated import How, how
 Ready = Callable[[Tensor, Tensor | None], Tensor]
 #: Numbers in an input from which on it is worth the call.
 LARGE = 2**15
-#: Side of a map that is larger than any.
-ENDLESS = 2**20
-#: A 1×1 convolution, and a 3×3 one that keeps the size.
-POINTWISE: How = ((1, 1), (0, 0), (1, 1), 1)
+#: A 3×3 convolution that keeps the size.
 PADDED: How = ((1, 1), (1, 1), (1, 1), 1)
 
 
@@ -33,46 +30,30 @@ def available() -> bool:
     return torch.backends.mkldnn.is_available() and all(hasattr(torch.ops.mkldnn, name) for name in names)
 
 
-def half_prepared() -> bool:
-    """Whether the processor has bfloat16, and this build kernels for it."""
-    return available() and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-
-
 class Prepared:
     """One convolution on a CPU: [ReLU](convolution(x) [+ z]), channels-last. z may be overwritten.
 
-    It takes float32 and bfloat16 and computes in float32 or, with `half`, in bfloat16, which its result has then; but
-    in float32 where Winograd's algorithm pays, given that it is `tiled`.
+    It takes float32 and bfloat16 and computes in float32, by Winograd's algorithm where that pays, or with `half` in
+    bfloat16; its result is of that type.
     A layout is right for one shape of input and very slow for others, so the last one is kept; making another takes no
     longer than what PyTorch does for each call. Winograd's products have one layout for any number of tiles. The same
-    input has the same answer each time, to the bit.
+    input has the same answer each time, to the bit, whichever threads ask.
     """
 
-    def __init__(
-        self, weight: Tensor, bias: Tensor | None, how: How, *, relu: bool, half: bool = False, tiled: bool = True
-    ) -> None:
-        self.how, self.relu, self.half = how, relu, half
-        self._plain = (weight.bfloat16(), None if bias is None else bias.bfloat16()) if half else (weight, bias)
-        outputs, inputs, *kernel = weight.shape
-        tiled = tiled and relu and how == PADDED and kernel == [3, 3]
-        # Whatever the size of the maps: with `half`, weights in float32 are kept for nothing else.
-        tiled = tiled and winograd.pays(inputs, outputs, ENDLESS, ENDLESS, half=half)
-        self._tiled = (weight, bias) if tiled and bias is not None else None
+    def __init__(self, weight: Tensor, bias: Tensor | None, how: How, *, relu: bool, half: bool = False) -> None:
+        self.how, self.relu = how, relu
+        self.dtype = torch.bfloat16 if half else torch.float32
+        self._weight, self._bias = weight.to(self.dtype), None if bias is None else bias.to(self.dtype)
+        self._tiled = not half and relu and bias is not None and how == PADDED and weight.shape[2:] == (3, 3)
         self._products: Ready | None = None
         self._last: tuple[torch.Size, Ready] | None = None
 
-    @property
-    def dtype(self) -> torch.dtype:
-        """What it computes in, Winograd's algorithm apart."""
-        return torch.bfloat16 if self.half else torch.float32
-
     def __call__(self, x: Tensor, z: Tensor | None = None) -> Tensor:
-        weight, bias = self._plain
-        if self._tiled is not None and winograd.pays(*weight.shape[:2], *x.shape[2:], half=self.half):
-            products = self._products = self._products or _products(*self._tiled)
-            z = None if z is None else z.float()
-            return winograd.convolve(x.float(), lambda values: products(values, None), len(weight), z)
         x, z = x.to(self.dtype), None if z is None else z.to(self.dtype)
+        weight, bias = self._weight, self._bias
+        if self._tiled and bias is not None and winograd.pays(*weight.shape[:2], *x.shape[2:]):
+            products = self._products = self._products or _products(weight, bias)
+            return winograd.convolve(x, lambda values: products(values, None), len(weight), z)
         if x.numel() < LARGE:
             y = F.conv2d(x, weight, bias, *self.how)
             y = y if z is None else y.add_(z)

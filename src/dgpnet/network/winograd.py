@@ -27,12 +27,12 @@ TILE, SIDE = 6, 8
 BAND = 2**21
 
 
-def pays(channels_in: int, channels_out: int, height: int, width: int, *, half: bool = False) -> bool:
-    """Whether it is quicker than the plain way, or than the plain way in bfloat16 (`half`), on the CPUs that it was
-    measured on (2 cores with AVX2; with AVX-512 and bfloat16): with fewer channels evaluating costs more than the
-    products save, with fewer tiles reading 64 / 9 of the weights does."""
+def pays(channels_in: int, channels_out: int, height: int, width: int) -> bool:
+    """Whether it is quicker than the plain way in float32, on the CPUs that it was measured on (2 cores with AVX2; with
+    AVX-512): with fewer channels evaluating costs more than the products save, with fewer tiles reading 64 / 9 of the
+    weights does."""
     tiles = -(-height // TILE) * -(-width // TILE)
-    return min(channels_in, channels_out) >= (256 if half else 128) and tiles >= (100 if half else 16)
+    return min(channels_in, channels_out) >= 128 and tiles >= 16
 
 
 @cache

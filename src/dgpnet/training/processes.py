@@ -10,6 +10,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
+from dgpnet import processor
 from dgpnet.errors import Error
 from dgpnet.training.config import TrainConfig
 
@@ -35,6 +36,8 @@ def launch(config: TrainConfig, device: str) -> Fabric:
         strategy="ddp" if world > 1 else "auto",
         precision="32-true",  # autocast belongs to the step, where a captured graph needs it its own way
     )
+    if config.precision == "bf16" and fabric.device.type == "cpu":
+        processor.require_half()
     fabric.launch()
     return fabric
 

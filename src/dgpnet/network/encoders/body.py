@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dgpnet.network.activated import activated, how
+from dgpnet.network.fused import Foldable
 
 
 class FrozenStatistics(nn.BatchNorm2d):
@@ -60,7 +61,7 @@ def convolve_relu(
     return activated(x, both[0], both[1] if bias is None else both[1] + bias, how(convolution), z)
 
 
-class Body(nn.Module):
+class Body(Foldable):
     """An image encoder: photographs to features at several strides, the finest first.
 
     strides: the strides, (4, 8, 16, 32) unless `keep` left some out.

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dgpnet.network.encoders.body import Body, FrozenStatistics, convolve
+from dgpnet.network.fused import Foldable
 
 # TensorFlow's epsilon, which the weights were trained with.
 EPSILON = 1e-3
@@ -42,8 +43,10 @@ class SameConv2d(nn.Conv2d):
         return super()._conv_forward(F.pad(x, padding), weight, bias)
 
 
-class InvertedResidual(nn.Module):
+class InvertedResidual(Foldable):
     """1x1 expansion, depthwise convolution, 1x1 projection; a shortcut where the shape stays."""
+
+    FOLDS = (("_expand_conv", "_bn0"), ("_depthwise_conv", "_bn1"), ("_project_conv", "_bn2"))
 
     def __init__(self, channels_in: int, channels_out: int, kernel: int, stride: int, expansion: int) -> None:
         super().__init__()
@@ -68,6 +71,8 @@ class InvertedResidual(nn.Module):
 
 class EfficientNetLite0(Body):
     """EfficientNet-Lite0: features with 24, 40, 112 and 320 channels at strides 4, 8, 16, 32; 3.0 M parameters."""
+
+    FOLDS = (("_conv_stem", "_bn0"),)
 
     def __init__(self) -> None:
         super().__init__()

@@ -6,15 +6,17 @@ from functools import partial
 from torch import Tensor, nn
 
 from dgpnet.network.encoders.body import Body, FrozenStatistics, convolve_relu, folded
+from dgpnet.network.fused import Foldable, FusedConv, FusedResidual
 from dgpnet.network.pooling import max_pool
 
 #: The stage that ends at each stride.
 STAGES = {4: "layer1", 8: "layer2", 16: "layer3", 32: "layer4"}
 
 
-class BasicBlock(nn.Module):
+class BasicBlock(Foldable):
     """Two 3x3 convolutions and a shortcut (ResNet-18 and -34); the stride is on the first."""
 
+    FOLDS = (("conv1", "bn1"), ("conv2", "bn2"))
     expansion = 1
 
     def __init__(self, channels_in: int, width: int, stride: int) -> None:
@@ -30,10 +32,14 @@ class BasicBlock(nn.Module):
         y = convolve_relu(x, self.conv1, self.bn1)
         return convolve_relu(y, self.conv2, self.bn2, (x, None) if self.downsample is None else self.downsample(x))
 
+    def fused(self) -> nn.Module:
+        return FusedResidual([self.conv1, self.conv2], _without_norm(self.downsample))
 
-class Bottleneck(nn.Module):
+
+class Bottleneck(Foldable):
     """1x1, 3x3, 1x1 convolutions and a shortcut (ResNet-50 and -101); the stride is on the 3x3 or on the first 1x1."""
 
+    FOLDS = (("conv1", "bn1"), ("conv2", "bn2"), ("conv3", "bn3"))
     expansion = 4
 
     def __init__(self, channels_in: int, width: int, stride: int, stride_on: str) -> None:
@@ -53,6 +59,9 @@ class Bottleneck(nn.Module):
         y = convolve_relu(x, self.conv1, self.bn1)
         y = convolve_relu(y, self.conv2, self.bn2)
         return convolve_relu(y, self.conv3, self.bn3, (x, None) if self.downsample is None else self.downsample(x))
+
+    def fused(self) -> nn.Module:
+        return FusedResidual([self.conv1, self.conv2, self.conv3], _without_norm(self.downsample))
 
 
 class Shortcut(nn.Sequential):
@@ -74,8 +83,14 @@ def _shortcut(channels_in: int, channels_out: int, stride: int) -> Shortcut | No
     return Shortcut(nn.Conv2d(channels_in, channels_out, 1, stride, bias=False), FrozenStatistics(channels_out))
 
 
+def _without_norm(shortcut: Shortcut | None) -> nn.Module | None:
+    return None if shortcut is None else shortcut[0]
+
+
 class ResNet(Body):
     """A ResNet whose four stages are its features (strides 4, 8, 16, 32)."""
+
+    FOLDS = (("conv1", "bn1"),)
 
     def __init__(self, block: Callable[[int, int, int], nn.Module], expansion: int, depths: tuple[int, ...]) -> None:
         """block: makes a block from (channels in, width, stride); expansion: its output channels over its width;
@@ -102,6 +117,11 @@ class ResNet(Body):
         for stride, name in STAGES.items():
             if stride > self.strides[-1]:
                 delattr(self, name)
+
+    def fused(self) -> nn.Module:
+        """Itself, its first convolution with a ReLU in it."""
+        self._modules["conv1"] = FusedConv(self.conv1)
+        return self
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: (B, 3, H, W) -> the outputs of the stages, finest first."""
