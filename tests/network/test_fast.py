@@ -45,7 +45,7 @@ def test_answers_stay_the_same_once_weights_are_prepared(network: DGPNet, monkey
         assert_equal(found[0], logits)
         assert_equal(found.novelty, novelty)
         assert_equal(found.likeness, likeness)
-    again = copy.deepcopy(predictor)
+    again = Predictor(network, dtype=torch.float32)
     assert torch.equal(again.predict(memory, query), predictor.predict(memory, query))
 
 
@@ -81,7 +81,7 @@ def test_half_precision_around_what_stays_float32_is_near(network: DGPNet) -> No
     query = torch.randn(1, 3, 96, 64)
     found, expected = predictor.predict(memory, query), network.predict(known, query)
     assert (found - expected).abs().max() < 0.5 * expected.std((-2, -1)).min()
-    again = copy.deepcopy(predictor)
+    again = Predictor(network, dtype=torch.bfloat16)
     assert torch.equal(again.predict(memory, query), found)
 
 

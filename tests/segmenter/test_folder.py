@@ -133,8 +133,8 @@ def test_a_second_run_skips_what_is_done_and_does_what_is_new(tmp_path, concept,
 def test_a_resumed_job_computes_in_the_precision_it_began_with(tmp_path, monkeypatch):
     photos, masks = scenes(1)
     used: list[torch.dtype] = []
-    answer = Predictor.answer
-    monkeypatch.setattr(Predictor, "answer", lambda self, *given: used.append(self.dtype) or answer(self, *given))
+    look = Predictor.look
+    monkeypatch.setattr(Predictor, "look", lambda self, *given: used.append(self.dtype) or look(self, *given))
     root = write_photos(tmp_path / "photos", 1)
     for pays in (True, False):  # the machine that began the job had bfloat16, this one has not
         monkeypatch.setattr(fast, "half_pays", lambda device, pays=pays: pays)

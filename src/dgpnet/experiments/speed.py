@@ -19,7 +19,7 @@ from dgpnet import data
 from dgpnet.experiments import floor, naive
 from dgpnet.experiments.timing import Ceilings, Stopwatch, Timing, measure, measure_laps, peak_memory
 from dgpnet.network import DGPNet, Memory
-from dgpnet.network.fast import Graph, Predictor
+from dgpnet.network.fast import Graph, Predictor, Several
 
 TOTAL = "Total"
 DIFFERENT = 12
@@ -161,7 +161,7 @@ def _tensors(memory: Memory) -> list[Tensor]:
 def _replay(predictor: Predictor, function: Callable[..., Iterable[Tensor]], *given: Tensor) -> Callable[[], object]:
     if predictor.device.type != "cuda":
         return lambda: list(function(*given))
-    graph = Graph(lambda *x: tuple(function(*x)), given)
+    graph = Graph(lambda *x: Several(function(*x)), given)
 
     def replay(keep: object = function) -> None:  # a graph reads its inputs, and what the function refers to, each time
         graph.graph.replay()

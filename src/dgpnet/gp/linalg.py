@@ -1,7 +1,9 @@
 """The few matrix operations that the Gaussian process is made of, in float32 or better."""
 
+import os
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -27,18 +29,41 @@ FUSED = 32
 BUSY = {"cpu": 1 << 16, "cuda": 1 << 21}
 
 
+class _Highest:
+    """PyTorch's precision of float32 matrix products, which is one for all threads, at its highest for as long as
+    anybody needs it so; what it was before comes back when the last one has left."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._before = "highest"
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._before = torch.get_float32_matmul_precision()
+            if self._inside == 0 and self._before != "highest":
+                torch.set_float32_matmul_precision("highest")
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0 and self._before != "highest":
+                torch.set_float32_matmul_precision(self._before)
+
+
+_HIGHEST = _Highest()
+if hasattr(os, "register_at_fork"):  # another thread may have been inside, and stays with the parent
+    os.register_at_fork(after_in_child=_HIGHEST.__init__)  # type: ignore[misc]
+
+
 @contextmanager
 def full_precision(device: torch.device) -> Iterator[None]:
     """No autocast, no TF32: Gram matrices lose their definiteness in anything less than float32."""
-    before = torch.get_float32_matmul_precision()
-    if before != "highest":
-        torch.set_float32_matmul_precision("highest")
-    try:
-        with torch.autocast(device.type, enabled=False):
-            yield
-    finally:
-        if before != "highest":
-            torch.set_float32_matmul_precision(before)
+    # What is being compiled or exported keeps no switch of this process.
+    with nullcontext() if torch.compiler.is_compiling() else _HIGHEST, torch.autocast(device.type, enabled=False):
+        yield
 
 
 def at_least_float32(x: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ matrix products only: μ = K_qs α and Σ = K_qq − VVᵀ with V = K_qs Wᵀ.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -247,9 +247,18 @@ class Posterior:
             found.update(basis=self.basis, residual=self.residual)
         return {name: tensor.contiguous() for name, tensor in found.items()}
 
-    def to(self, device: torch.device | str) -> Posterior:
-        """The same posterior on another device; its process must be there too."""
-        return self.gp.restore({name: tensor.to(device) for name, tensor in self.tensors().items()})
+    def each(self, change: Callable[[Tensor], Tensor]) -> Posterior:
+        """The same posterior of changed tensors; on another device, its process must be there too."""
+        x = change(self.x)
+        return replace(
+            self,
+            x=x,
+            y=change(self.y),
+            basis=x if self.basis is self.x else change(self.basis),
+            whitener=change(self.whitener),
+            weights=change(self.weights),
+            residual=None if self.residual is None else change(self.residual),
+        )
 
 
 def _check(x: Tensor, y: Tensor) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Literal, Protocol, Self
 
 from torch import Tensor, nn
@@ -39,11 +39,14 @@ class Learned(Protocol):
     def within(self, budget: int) -> Self:
         """The same support with at most `budget` inducing points in its place, now and when it grows."""
 
+    def each(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """The same of changed tensors."""
+
     def state(self) -> dict[str, Tensor]:
         """The tensors that queries read, and nothing else."""
 
     def with_state(self, state: Mapping[str, Tensor]) -> Self:
-        """The same with other tensors of those names and shapes in place of `state()`."""
+        """For queries alone: the same with other tensors of those names and shapes in place of `state()`."""
 
     def tensors(self) -> dict[str, Tensor]:
         """For a file; `Learner.restore` is the way back."""

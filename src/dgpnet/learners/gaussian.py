@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -95,13 +95,18 @@ class LearnedGaussian:
         p = self.posterior
         return replace(self, posterior=p.gp.condition(p.x, p.y, budget=budget))
 
+    def each(self, change: Callable[[Tensor], Tensor]) -> LearnedGaussian:
+        return replace(self, posterior=self.posterior.each(change))
+
     def state(self) -> dict[str, Tensor]:
         p = self.posterior
         return {"basis": p.basis, "whitener": p.whitener, "weights": p.weights}
 
     def with_state(self, state: Mapping[str, Tensor]) -> LearnedGaussian:
         basis, whitener, weights = state["basis"], state["whitener"], state["weights"]
-        return replace(self, posterior=replace(self.posterior, basis=basis, whitener=whitener, weights=weights))
+        posterior = replace(self.posterior, basis=basis, whitener=whitener, weights=weights)
+        # Without the support itself, which a graph would keep alive.
+        return replace(self, posterior=replace(posterior, x=basis[..., :0, :], y=weights[..., :0, :]))
 
     def tensors(self) -> dict[str, Tensor]:
         return {**self.posterior.tensors(), "counts": torch.tensor([self.classes, *self.points])}

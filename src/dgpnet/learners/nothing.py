@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -49,6 +49,9 @@ class LearnedNothing:
         return replace(self, points=cut(self.points, example)[2])
 
     def within(self, budget: int) -> LearnedNothing:
+        return self
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> LearnedNothing:
         return self
 
     def state(self) -> dict[str, Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -78,6 +78,9 @@ class LearnedSimilarity:
 
     def within(self, budget: int) -> LearnedSimilarity:
         return self  # what a query costs is bounded already, see `Similarity.MOST`
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> LearnedSimilarity:
+        return replace(self, x=change(self.x), m=change(self.m))
 
     def state(self) -> dict[str, Tensor]:
         return {"x": self.x, "m": self.m}

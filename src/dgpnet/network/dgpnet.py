@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from dgpnet.errors import Error
 from dgpnet.gp import Exponential, Kernel, Linear, SquaredExponential
-from dgpnet.gp.linalg import at_least_float32, capturing
+from dgpnet.gp.linalg import at_least_float32
 from dgpnet.learners import (
     GaussianLearner,
     Learned,
@@ -89,6 +89,10 @@ class Points:
         branches = {name: (x[:, list(which)], y[:, list(which)]) for name, (x, y) in self.branches.items()}
         return Points(branches, len(which), self.classes)
 
+    def each(self, change: Callable[[Tensor], Tensor]) -> Points:
+        """The same of changed tensors."""
+        return replace(self, branches={name: (change(x), change(y)) for name, (x, y) in self.branches.items()})
+
     @staticmethod
     def joined(parts: Sequence[Points]) -> Points:
         """The examples of all parts, in order; their photographs have one size."""
@@ -124,12 +128,16 @@ class Memory:
         """The same support with at most `budget` inducing points a level in its place, now and when it grows."""
         return replace(self, learned={name: one.within(budget) for name, one in self.learned.items()})
 
+    def each(self, change: Callable[[Tensor], Tensor]) -> Memory:
+        """The same of changed tensors."""
+        return replace(self, learned={name: one.each(change) for name, one in self.learned.items()})
+
     def state(self) -> dict[str, Tensor]:
         """The tensors that queries read: inputs of a captured or exported query."""
         return {f"{name}.{key}": t for name, one in self.learned.items() for key, t in one.state().items()}
 
     def with_state(self, state: Mapping[str, Tensor]) -> Memory:
-        """The same with other tensors of those names and shapes in place of `state()`."""
+        """For queries alone: the same with other tensors of those names and shapes in place of `state()`."""
         return replace(self, learned={name: one.with_state(_below(state, name)) for name, one in self.learned.items()})
 
     def tensors(self) -> dict[str, Tensor]:
@@ -156,6 +164,10 @@ class Answer(NamedTuple):
     logits: Tensor
     novelty: Tensor
     likeness: Tensor
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Answer:
+        """The same of changed tensors."""
+        return Answer(*map(change, self))
 
 
 class Branch(nn.Module):
@@ -281,6 +293,11 @@ class DGPNet(nn.Module):
     def answer(self, memory: Memory, photos: Tensor) -> Answer:
         """`predict`, and how unlike and how like the examples each pixel is."""
         check_photos(photos)
+        return self.look(memory, photos)
+
+    def look(self, memory: Memory, photos: Tensor) -> Answer:
+        """`answer` for photographs that are known to be good: no value is looked at, so that it can be captured,
+        compiled and exported."""
         features = self.encoder(photos)
         branches = self.named_branches()
         points = {name: self.branch_features(branch, features) for name, branch in branches.items()}
@@ -356,8 +373,7 @@ def check_photos(photos: Tensor) -> None:
             f"A network photograph's sides are multiples of 32, got {height}×{width}: resize it to "
             f"{max(32, round(height / 32) * 32)}×{max(32, round(width / 32) * 32)}."
         )
-    # A graph that is being captured cannot branch.
-    if photos.numel() and not capturing(photos) and not torch.stack(photos.aminmax()).isfinite().all():
+    if photos.numel() and not torch.stack(photos.aminmax()).isfinite().all():
         raise Error("A photograph holds NaN or infinity: check how it was decoded and normalised.")
 
 

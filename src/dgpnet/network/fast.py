@@ -10,21 +10,26 @@ from __future__ import annotations
 
 import copy
 import itertools
+import os
+import threading
+import weakref
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from dgpnet import processor
-from dgpnet.network.dgpnet import Answer, DGPNet, Memory, Points, check_support
+from dgpnet.network.dgpnet import Answer, DGPNet, Memory, Points, check_photos, check_support
 from dgpnet.network.fused import Foldable, FusedConv
 from dgpnet.network.prepared import Prepared, PreparedConv, available, values
 
 #: Graphs that a predictor keeps; the one unused for longest goes first.
 GRAPHS = 16
+#: Calls before a function is captured, in which libraries make up their minds.
 WARM_UP = 3
 
 
@@ -72,26 +77,61 @@ def half_pays(device: torch.device) -> bool:
     return device.type == "cpu" and available() and processor.half_pays()
 
 
-class Graph:
-    """A function of tensors with fixed shapes, captured once and replayed."""
+class Tensors(Protocol):
+    """A value made of tensors."""
 
-    def __init__(self, function: Callable[..., tuple[Tensor, ...]], inputs: tuple[Tensor, ...]) -> None:
-        self.inputs = tuple(t.clone() for t in inputs)
+    def each(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """The same value of changed tensors."""
+
+
+class Several(tuple[Tensor, ...]):
+    """Some tensors."""
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Several:
+        """The same, each changed."""
+        return Several(map(change, self))
+
+
+Found = TypeVar("Found", bound=Tensors)
+
+
+class Graph(Generic[Found]):
+    """A function of tensors with fixed shapes, captured once and replayed. Whoever calls it holds a lock: its buffers
+    are shared by all who do.
+
+    inputs: what differs from call to call. state: what often stays the same, and is then not copied again.
+    """
+
+    def __init__(self, function: Callable[..., Found], inputs: Sequence[Tensor], state: Sequence[Tensor] = ()) -> None:
+        """function: takes inputs and state, one after the other."""
+        self.inputs, self.state = tuple(t.clone() for t in inputs), tuple(t.clone() for t in state)
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(WARM_UP):
-                function(*self.inputs)
+                function(*self.inputs, *self.state)
         torch.cuda.current_stream().wait_stream(side)
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
-            self.outputs = function(*self.inputs)
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):  # other threads may go on
+            self.found = function(*self.inputs, *self.state)
+        self.done = torch.cuda.Event()
+        self.done.record()
+        self.owner: Callable[[], object] = lambda: None
 
-    def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+    def __call__(self, *inputs: Tensor, state: Sequence[Tensor] = (), owner: object = None) -> Found:
+        """What the function gives. owner: whose state it is; copied where it was another's."""
+        stream = torch.cuda.current_stream()
+        stream.wait_event(self.done)  # the last call may have been on another stream
         for buffer, value in zip(self.inputs, inputs, strict=True):
             buffer.copy_(value, non_blocking=True)
+        if state and self.owner() is not owner:
+            for buffer, value in zip(self.state, state, strict=True):
+                buffer.copy_(value, non_blocking=True)
+            self.owner = weakref.ref(owner)
         self.graph.replay()
-        return tuple(t.clone() for t in self.outputs)  # the next replay writes over them
+        found = self.found.each(torch.clone)  # the next replay writes over it
+        self.done.record(stream)
+        return found
 
 
 class Predictor:
@@ -99,6 +139,8 @@ class Predictor:
 
     dtype: of everything around the Gaussian process; None chooses bfloat16 where the hardware has it, else float32.
     graphs: capture calls as CUDA graphs, one for each shape; ignored elsewhere.
+
+    One serves any number of threads and memories: memories of one shape share a graph, and calls take turns.
     """
 
     def __init__(self, network: DGPNet, *, dtype: torch.dtype | None = None, graphs: bool = True) -> None:
@@ -118,65 +160,119 @@ class Predictor:
                 part.to(self.dtype)
         if ready:
             prepare(self.network.encoder.project)
-        # Each graph with what must live as long as it does.
-        self._graphs: OrderedDict[Any, tuple[Graph, Any]] = OrderedDict()
         self._capture = graphs and device.type == "cuda"
+        # None for what was asked once: capturing takes as long as thirty calls, and once is no habit.
+        self._graphs: OrderedDict[Hashable, Graph[Any] | None] = OrderedDict()
+        self._lock = threading.Lock()
 
     def learn(self, photos: Tensor, masks: Tensor, *, budget: int | None = None) -> Memory:
+        check_support(photos, masks)
         return self.learn_points(self.points(photos, masks), budget=budget)
 
     def extend(self, memory: Memory, photos: Tensor, masks: Tensor) -> Memory:
-        return self.extend_points(memory, self.points(photos, masks, every_class=False))
+        check_support(photos, masks, every_class=False)
+        return self.extend_points(memory, self.points(photos, masks))
 
     @torch.no_grad()
-    def points(self, photos: Tensor, masks: Tensor, *, every_class: bool = True) -> Points:
+    def points(self, photos: Tensor, masks: Tensor) -> Points:
         """What there is to learn from K examples of C classes, photos: (B, K, 3, H, W), masks: (B, K, C, H, W)."""
-        check_support(photos, masks, every_class=every_class)
-        return self.network.support_points(self.network.encoder(self._ready(photos.flatten(0, 1))), masks)
+
+        def points(photos: Tensor, masks: Tensor) -> Points:
+            features = self.network.encoder(self._ready(photos.flatten(0, 1)))
+            return self.network.support_points(features, masks)
+
+        return self._call("points", points, [photos, masks])
 
     @torch.no_grad()
     def learn_points(self, points: Points, *, budget: int | None = None) -> Memory:
-        return self.network.learn_points(points, budget=budget)
+        """`DGPNet.learn_points`."""
+        if budget is not None:  # which inducing points are taken depends on values, and a graph cannot branch
+            return self.network.learn_points(points, budget=budget)
+        names = list(points.branches)
+
+        def learn(*tensors: Tensor) -> Memory:
+            pairs = zip(tensors[::2], tensors[1::2], strict=True)
+            return self.network.learn_points(replace(points, branches=dict(zip(names, pairs, strict=True))))
+
+        memory = self._call("learn", learn, [tensor for pair in points.branches.values() for tensor in pair])
+        # A graph cannot look at numbers: where a factorisation failed in one, the way that can finds out why.
+        return memory if not self._capture or _finite(memory) else self.network.learn_points(points)
 
     @torch.no_grad()
     def extend_points(self, memory: Memory, points: Points) -> Memory:
+        """`DGPNet.extend_points`; never captured, since each example makes another shape."""
         return self.network.extend_points(memory, points)
 
     @torch.no_grad()
     def predict(self, memory: Memory, photos: Tensor) -> Tensor:
         if self._capture:  # one graph for both
-            return self.answer(memory, photos)[0]
+            return self.answer(memory, photos).logits
         return self.network.predict(memory, self._ready(photos))
 
-    @torch.no_grad()
     def answer(self, memory: Memory, photos: Tensor) -> Answer:
-        def answer(photos: Tensor) -> tuple[Tensor, ...]:
-            return self.network.answer(memory, self._ready(photos))
+        check_photos(photos)
+        return self.look(memory, photos)
 
-        return Answer(*self._call((id(memory), photos.shape), memory, answer, photos))
+    @torch.no_grad()
+    def look(self, memory: Memory, photos: Tensor) -> Answer:
+        """`DGPNet.look`: `answer` for photographs that are known to be good."""
+        state = memory.state()
+
+        def look(photos: Tensor, *tensors: Tensor) -> Answer:
+            known = memory.with_state(dict(zip(state, tensors, strict=True)))
+            return self.network.look(known, self._ready(photos))
+
+        kind = "look", memory.classes, *((name, one.points, one.budgeted) for name, one in memory.learned.items())
+        return self._call(kind, look, [photos], list(state.values()), memory)
 
     @torch.no_grad()
     def episode(self, support_photos: Tensor, support_masks: Tensor, query: Tensor) -> Tensor:
         """`DGPNet.forward`: learn and predict in one go."""
 
-        def episode(support_photos: Tensor, support_masks: Tensor, query: Tensor) -> tuple[Tensor, ...]:
-            return (self.network(self._ready(support_photos), support_masks, self._ready(query)),)
+        def episode(support_photos: Tensor, support_masks: Tensor, query: Tensor) -> Several:
+            return Several([self.network(self._ready(support_photos), support_masks, self._ready(query))])
 
-        return self._call(support_photos.shape, None, episode, support_photos, support_masks, query)[0]
+        return self._call("episode", episode, [support_photos, support_masks, query])[0]
 
     def _ready(self, photos: Tensor) -> Tensor:
         flat = photos.flatten(0, -4) if photos.dim() > 4 else photos
         return flat.to(self.dtype, memory_format=torch.channels_last).view(photos.shape)
 
     def _call(
-        self, key: Any, keep: Any, function: Callable[..., tuple[Tensor, ...]], *inputs: Tensor
-    ) -> tuple[Tensor, ...]:
-        """The function's result, on CUDA through the graph of that key; `keep` lives as long as the graph does."""
+        self,
+        kind: Hashable,
+        function: Callable[..., Found],
+        inputs: Sequence[Tensor],
+        state: Sequence[Tensor] = (),
+        owner: object = None,
+    ) -> Found:
+        """The function's result, on CUDA through the graph that all calls of this kind and these shapes share."""
         if not self._capture:
-            return function(*inputs)
-        if key not in self._graphs:
-            self._graphs[key] = Graph(function, inputs), keep
-            if len(self._graphs) > GRAPHS:
+            return function(*inputs, *state)
+        key = kind, *(tensor.shape for tensor in (*inputs, *state))
+        with self._lock:
+            first = key not in self._graphs
+            graph = self._graphs.pop(key, None)
+            if graph is None and not first:
+                graph = Graph(function, inputs, state)
+            self._graphs[key] = graph  # the newest comes last
+            while len(self._graphs) > GRAPHS:
                 self._graphs.popitem(last=False)
-        self._graphs.move_to_end(key)
-        return self._graphs[key][0](*inputs)
+            if graph is not None:
+                found: Found = graph(*inputs, state=state, owner=owner)
+                return found
+        return function(*inputs, *state)
+
+
+def _finite(memory: Memory) -> bool:
+    sums = [tensor.sum() for tensor in memory.state().values()]
+    return not sums or bool(torch.stack(sums).isfinite().all())
+
+
+def _alone() -> None:
+    """OpenMP's threads stay with the parent of a forked process; a child that asked for their help would never end."""
+    torch.set_num_threads(1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_alone)

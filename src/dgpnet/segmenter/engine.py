@@ -76,7 +76,7 @@ class Engine:
         for group in batches(shots, self.batch(1)):
             masks = torch.from_numpy(np.stack([shot.masks for shot in group])).to(self.device, torch.float32)
             photos = self.as_input([shot.photo for shot in group])
-            parts.append(self.predictor.points(photos[None], masks[None], every_class=False))
+            parts.append(self.predictor.points(photos[None], masks[None]))
         return Points.joined(parts)
 
     # -- seeing --------------------------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ class Engine:
             count = 1
             if self.device.type == "cuda":
                 count = 1 << (len(places) - 1).bit_length() if mixed else batch
-            answer = self.predictor.answer(memory, self.as_input([photos[i].photo for i in places], count=count))
+            answer = self.predictor.look(memory, self.as_input([photos[i].photo for i in places], count=count))
             for i, *maps in zip(places, *Maps.of(answer), strict=False):
                 height, width = photos[i].photo.shape[:2]
                 found[i] = Maps(*(one[..., :height, :width] for one in maps))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import groupby
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -46,23 +49,31 @@ class Pool:
 
 
 class Segmenter:
-    """A trained network, ready to learn concepts from a few masks. Holds no state beyond the network.
+    """A trained network, ready to learn concepts from a few masks. Holds no state beyond the network, of which it has a
+    copy of its own: one serves any number of concepts and threads.
 
     calibration: what makes its probabilities honest; by default they are taken at their word.
-    dtype: of the convolutions when segmenting; None takes bfloat16 where that is quicker, else float32.
+    dtype: of the convolutions; None takes bfloat16 where the hardware has it, else float32.
     """
 
     def __init__(
         self, network: DGPNet, *, calibration: Calibration | None = None, dtype: torch.dtype | None = None
     ) -> None:
-        self.network = network.eval().requires_grad_(False)
+        self.network = copy.deepcopy(network).eval().requires_grad_(False)
         self.calibration = calibration or Calibration()
         self.dtype = dtype
+        self.source: str | None = None
+        """What `load` was given, where it made this segmenter."""
+        self._lock = threading.Lock()
+        self._engine: Engine | None = None
 
-    @cached_property
+    @property
     def engine(self) -> Engine:
         """The network made quick, with what is around it."""
-        return Engine(Predictor(self.network, dtype=self.dtype))
+        with self._lock:
+            if self._engine is None:
+                self._engine = Engine(Predictor(self.network, dtype=self.dtype))
+            return self._engine
 
     @property
     def predictor(self) -> Predictor:
@@ -70,7 +81,17 @@ class Segmenter:
 
     def using(self, dtype: torch.dtype) -> Segmenter:
         """The same segmenter with convolutions of that type; itself where it was made so."""
-        return self if self.dtype == dtype else Segmenter(self.network, calibration=self.calibration, dtype=dtype)
+        if self.dtype == dtype:
+            return self
+        other = Segmenter(self.network, calibration=self.calibration, dtype=dtype)
+        other.source = self.source
+        return other
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For other processes: by name where it was loaded, since weights are large and there already."""
+        if self.source is None:
+            return _rebuilt, (self.network, self.calibration, self.dtype)
+        return _reloaded, (self.source, str(self.device), self.dtype, self.fingerprint)
 
     @property
     def device(self) -> torch.device:
@@ -168,7 +189,22 @@ def load(name: str | os.PathLike[str] = "default", *, device: str | torch.device
     path = weights.checkpoint_path(os.fspath(name))
     about = weights.read_metadata(path)
     network = weights.load(path, device=_device(device))
-    return Segmenter(network, calibration=Calibration.from_json(about["calibration"]))
+    segmenter = Segmenter(network, calibration=Calibration.from_json(about["calibration"]))
+    segmenter.source = os.fspath(name) if name in weights.SHIPPED else str(path.absolute())
+    return segmenter
+
+
+def _rebuilt(network: DGPNet, calibration: Calibration, dtype: torch.dtype | None) -> Segmenter:
+    return Segmenter(network, calibration=calibration, dtype=dtype)
+
+
+@lru_cache(maxsize=4)
+def _reloaded(source: str, device: str, dtype: torch.dtype | None, fingerprint: str) -> Segmenter:
+    """One for all concepts of a process that were pickled with it."""
+    segmenter = load(source, device=device)
+    if segmenter.fingerprint != fingerprint:
+        raise Error(f"{source} is not the model any more that the concept was pickled with; save concepts as files.")
+    return segmenter if dtype is None else segmenter.using(dtype)
 
 
 def _device(wanted: str | torch.device | None) -> torch.device:
