@@ -99,7 +99,7 @@ class _Stationary(_Elementary):
             centre = at_least_float32(x if y is None else y).detach().mean(-2, keepdim=True)
             left, scale = self._centred(x, centre)
             if y is None:
-                flat = left.reshape(left.shape[:-2].numel(), *left.shape[-2:])
+                flat = left.reshape(math.prod(left.shape[:-2]), *left.shape[-2:])
                 return self._of(_exponent(flat, None, scale).reshape(*x.shape[:-1], x.shape[-2]))
             right, _ = self._centred(y, centre)
             shape = *torch.broadcast_shapes(left.shape[:-2], right.shape[:-2]), left.shape[-2], right.shape[-2]
@@ -176,6 +176,8 @@ def _pull(g: Tensor, x: Tensor, y: Tensor, scale: float) -> Tensor:
 
 
 def _exponent(x: Tensor, y: Tensor | None, scale: float) -> Tensor:
+    if torch.compiler.is_compiling() and y is not None:  # the formula itself, for compilers to read
+        return (_norms(x, scale)[:, :, None] + _norms(y, scale)[:, None, :] + scale * (x @ y.mT)).clamp(max=0)
     result: Tensor = _Exponent.apply(x, y, scale)  # type: ignore[no-untyped-call]
     return result
 

@@ -1,9 +1,10 @@
 """The few matrix operations that the Gaussian process is made of, in float32 or better."""
 
+import math
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -61,9 +62,15 @@ if hasattr(os, "register_at_fork"):  # another thread may have been inside, and 
 @contextmanager
 def full_precision(device: torch.device) -> Iterator[None]:
     """No autocast, no TF32: Gram matrices lose their definiteness in anything less than float32."""
-    # What is being compiled or exported keeps no switch of this process.
-    with nullcontext() if torch.compiler.is_compiling() else _HIGHEST, torch.autocast(device.type, enabled=False):
+    # What is compiled or exported keeps no switch of this process.
+    with nullcontext() if torch.compiler.is_compiling() else _HIGHEST, without_autocast(device):
         yield
+
+
+def without_autocast(device: torch.device) -> AbstractContextManager[object]:
+    """No autocast; nothing at all where there is none, so that exported graphs hold no trace of it."""
+    on = device.type != "meta" and torch.is_autocast_enabled(device.type)
+    return torch.autocast(device.type, enabled=False) if on else nullcontext()
 
 
 def at_least_float32(x: Tensor) -> Tensor:
@@ -73,7 +80,7 @@ def at_least_float32(x: Tensor) -> Tensor:
 
 def times(a: Tensor, b: Tensor) -> Tensor:
     """a @ b, where a b shared by the whole batch is not copied for each member of it."""
-    if b.dim() > 2 and b.shape[:-2].numel() == 1:
+    if b.dim() > 2 and math.prod(b.shape[:-2]) == 1:
         b = b.reshape(b.shape[-2:])
     return a @ b
 
@@ -86,8 +93,8 @@ def capturing(x: Tensor) -> bool:
 def batched(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """a: (..., n, D) and b: (..., m, D) as (B, N, D) and (B, m, D). A b shared by the whole batch is not copied for
     each member of it: they are then rows of one matrix, and B is 1."""
-    if b.shape[:-2].numel() == 1:
-        return a.reshape(1, a.shape[:-1].numel(), a.shape[-1]), b.reshape(1, *b.shape[-2:])
+    if math.prod(b.shape[:-2]) == 1:
+        return a.reshape(1, math.prod(a.shape[:-1]), a.shape[-1]), b.reshape(1, *b.shape[-2:])
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = (t.expand(*batch, -1, -1).flatten(0, -3) for t in (a, b))
     return a, b
@@ -96,7 +103,7 @@ def batched(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 def times_lower(a: Tensor, w: Tensor) -> Tensor:
     """a @ wᵀ: (..., n, S) for a: (..., n, S) and a lower triangular w: (..., S, S), whose zeros are skipped where no
     gradient is needed."""
-    if torch.is_grad_enabled() and (a.requires_grad or w.requires_grad):
+    if torch.compiler.is_compiling() or (torch.is_grad_enabled() and (a.requires_grad or w.requires_grad)):
         return times(a, w.mT)
     rows, w = batched(a, w)
     out = torch.empty_like(rows)

@@ -152,8 +152,10 @@ class Posterior:
         size 0 asks for no covariance: the window then has no channels. Memory is O(Q·(S + size²)).
         """
         height, width = x.shape[-3:-1]
+        if torch.is_grad_enabled() or torch.compiler.is_compiling():
+            return self._band(x, size)
         rows = max(1, CHUNK // max(1, x.shape[:-3].numel() * width * self.basis.shape[-2]))
-        if rows >= height or torch.is_grad_enabled():
+        if rows >= height:
             return self._band(x, size)
         r = radius(size) if size else 0
         bands = []

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dgpnet.errors import Error
+from dgpnet.network.encoders import STRIDES_ON
+from dgpnet.network.parts import KERNELS, LEARNERS
 
 _CHOICES = {
-    "stride_on": ("3x3", "1x1"),
-    "learner": ("gp", "prototype", "prior", "none"),
-    "kernel": ("se", "exponential", "linear"),
+    "stride_on": STRIDES_ON,
+    "learner": tuple(LEARNERS),
+    "kernel": tuple(KERNELS),
     "output_space": ("learned", "mask"),
     "resize": ("square", "pad"),
 }
@@ -107,7 +109,7 @@ class Config:
             )
 
     def support_step(self, level: int) -> int:
-        """Every so manieth row and column of a level's features and outputs is a support point."""
+        """n: of a level's features and outputs, every n-th row and column is a support point."""
         return max(1, self.support_stride // level)
 
     def but(self, **changes: Any) -> Config:

@@ -16,36 +16,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dgpnet.errors import Error
-from dgpnet.gp import Exponential, Kernel, Linear, SquaredExponential
-from dgpnet.gp.linalg import at_least_float32
-from dgpnet.learners import (
-    GaussianLearner,
-    Learned,
-    LearnedSimilarity,
-    Learner,
-    NoLearner,
-    PriorMask,
-    Prototype,
-    Similarity,
-)
+from dgpnet.gp.linalg import at_least_float32, without_autocast
+from dgpnet.learners import Learned, LearnedSimilarity, Learner, Similarity
 from dgpnet.network.config import Config
 from dgpnet.network.decoder import Decoder
 from dgpnet.network.encoders import build_encoder
 from dgpnet.network.mask_encoder import MaskEncoder
+from dgpnet.network.parts import LEARNERS
 
 SHALLOW = (4, 8)
-
-KERNELS: dict[str, Callable[[Config], Kernel]] = {
-    "se": lambda c: SquaredExponential(c.length * c.features**0.5, variance=c.variance, trainable=c.trainable_kernel),
-    "exponential": lambda c: Exponential(c.length * c.features**0.5, variance=c.variance, trainable=c.trainable_kernel),
-    "linear": lambda c: Linear(variance=c.variance, trainable=c.trainable_kernel),
-}
-LEARNERS: dict[str, Callable[[Config], Learner]] = {
-    "gp": lambda c: GaussianLearner(KERNELS[c.kernel](c), noise=c.noise, window=c.window),
-    "prototype": lambda c: Prototype(),
-    "prior": lambda c: PriorMask(),
-    "none": lambda c: NoLearner(),
-}
 
 
 class Encoder(nn.Module):
@@ -271,7 +250,7 @@ class DGPNet(nn.Module):
         x = features[branch.stride]
         if branch.projected:
             # Distances are taken between projected features: they are not rounded to half precision on the way.
-            with torch.autocast(x.device.type, enabled=False):
+            with without_autocast(x.device):
                 x = self.encoder.project[str(branch.stride)](at_least_float32(x))
         return x.permute(0, 2, 3, 1)
 
