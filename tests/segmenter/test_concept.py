@@ -344,7 +344,7 @@ def test_a_failed_save_leaves_the_old_file(segmenter, tmp_path, monkeypatch):
     def full(*args: object, **options: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(sealed, "save_file", full)
+    monkeypatch.setattr(sealed, "to_bytes", full)
     with pytest.raises(Error, match="full"):
         learned.save(tmp_path / "a.concept")
     assert (tmp_path / "a.concept").read_bytes() == before

@@ -5,6 +5,7 @@ import json
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -12,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from dgpnet import weights
 from dgpnet.errors import Error
 from dgpnet.network import Config, DGPNet
+from dgpnet.weights import checkpoint
 
 TINY = Config(encoder="efficientnet_lite0", features=8, encodings=4, decoder_width=8, size=64)
 
@@ -135,7 +137,7 @@ def test_a_saved_file_can_be_read_by_others(path: Path, tmp_path: Path) -> None:
 class TestUnusableFiles:
     def test_truncated(self, path: Path) -> None:
         path.write_bytes(path.read_bytes()[:-10])
-        with pytest.raises(Error, match="copy or download it again"):
+        with pytest.raises(Error, match="make it or copy it again"):
             weights.load(path)
 
     def test_not_a_checkpoint(self, tmp_path: Path) -> None:
@@ -144,7 +146,7 @@ class TestUnusableFiles:
             weights.load(tmp_path / "x.safetensors")
 
     def test_newer_than_this_program(self, path: Path) -> None:
-        metadata = {"format": "dgpnet", "version": "2", "config": "{}", "provenance": "{}", "calibration": "null"}
+        metadata = {"format": "dgpnet", "version": "3", "config": "{}", "provenance": "{}", "calibration": "null"}
         save_file({"x": torch.zeros(1)}, path, metadata)
         with pytest.raises(Error, match="update dgpnet"):
             weights.load(path)
@@ -167,3 +169,22 @@ class TestUnusableFiles:
     def test_absent(self, tmp_path: Path) -> None:
         with pytest.raises(Error, match="none"):
             weights.load(tmp_path / "none.safetensors")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_one_flipped_bit_is_noticed(path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    data = bytearray(path.read_bytes())
+    data[int(rng.integers(len(data)))] ^= 1 << int(rng.integers(8))
+    path.write_bytes(data)
+    with pytest.raises(Error, match=r"a\.safetensors"):
+        weights.load(path)
+
+
+def test_a_shipped_checkpoint_that_was_changed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = bytearray(weights.checkpoint_path("small").read_bytes())
+    data[len(data) // 2] ^= 1
+    (tmp_path / "small.safetensors").write_bytes(data)
+    monkeypatch.setattr(checkpoint, "checkpoint_path", lambda name: tmp_path / "small.safetensors")
+    with pytest.raises(Error, match="damaged"):
+        weights.load("small")

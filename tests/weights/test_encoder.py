@@ -83,7 +83,7 @@ def test_the_other_stride_layout_is_refused_with_the_fix(tmp_path: Path) -> None
 def test_another_encoders_weights_are_refused_by_name(torchvision: Path) -> None:
     with torch.device("meta"):
         body = build_encoder("resnet34")
-    with pytest.raises(Error, match=r"the resnet18 weights .* missing: layer1\.2\.conv1\.weight"):
+    with pytest.raises(Error, match=r"The resnet18 weights .* missing: layer1\.2\.conv1\.weight"):
         load_encoder(body, torchvision)
 
 

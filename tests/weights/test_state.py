@@ -19,10 +19,10 @@ def test_one_message_names_every_missing_unexpected_and_misshapen_key() -> None:
     tensors["0.weight"] = torch.zeros(4, 3, 5, 5)
     tensors |= {"head.weight": torch.zeros(1), "head.bias": torch.zeros(1)}
     with pytest.raises(Error) as raised:
-        load_state(module(), tensors, what="the weights in a.pth")
+        load_state(module(), tensors, what="The weights in a.pth")
     message = str(raised.value)
     for part in (
-        "the weights in a.pth",
+        "The weights in a.pth",
         "2 missing: 0.bias, 1.running_var",
         "2 unexpected: head.weight, head.bias",
         "1 misshapen: 0.weight (is (4, 3, 5, 5), must be (4, 3, 3, 3))",

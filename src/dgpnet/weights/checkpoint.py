@@ -7,20 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as to_bytes
 
 from dgpnet.errors import Error
-from dgpnet.files import atomic
 from dgpnet.network.config import Config
 from dgpnet.network.dgpnet import DGPNet
-from dgpnet.weights.sources import read_safetensors
+from dgpnet.weights import sealed
+from dgpnet.weights.sources import read_safetensors, read_safetensors_metadata
 from dgpnet.weights.state import WithoutRandomNumbers, halve, load_state
 
 FORMAT = "dgpnet"
-VERSION = 1
-#: The checkpoints that ship with the package.
-SHIPPED = ("default", "small")
+#: 1 had no digest: the checkpoints that ship, which are known by the digest of the whole file, and older ones.
+VERSION = 2
+#: The checkpoints that ship with the package, and SHA-256 of their files.
+SHIPPED = {
+    "default": "254846713bcd0f275dd126463e5b1af98eb14b22ce1565ef21b3be1c7d47c84d",
+    "small": "73fdd41e1dcb7d83eafa87bb60cf60dabc74537e514813cf3eea2e607de38fa6",
+}
+
+
+_TEXTS = ("config", "provenance", "calibration")
 
 
 def save(
@@ -38,27 +43,32 @@ def save(
     half: matrices and kernels in float16, at half the size; BatchNorm, biases and hyper-parameters stay float32.
     """
     tensors = {key: value.detach().cpu().contiguous() for key, value in network.state_dict().items()}
-    metadata = {
+    about = {
         "format": FORMAT,
-        "version": str(VERSION),
-        "config": _config(network).to_json(),
-        "provenance": json.dumps(dict(provenance or {})),
-        "calibration": json.dumps(None if calibration is None else dict(calibration)),
+        "version": VERSION,
+        "config": json.loads(_config(network).to_json()),
+        "provenance": dict(provenance or {}),
+        "calibration": None if calibration is None else dict(calibration),
     }
-    with atomic(path) as temporary:
-        temporary.write_bytes(to_bytes(halve(tensors) if half else tensors, metadata))
+    sealed.write(path, halve(tensors) if half else tensors, about)
 
 
 def load(path: str | Path, *, device: str | torch.device = "cpu") -> DGPNet:
-    """The network that `save` wrote, float32, in evaluation mode, on the device.
+    """The network that `save` wrote, float32, in evaluation mode, on the device; one that was damaged is an Error.
 
     path: a file, or "default" or "small" for the checkpoints that ship with the package.
     """
-    path = checkpoint_path(path)
+    expected, path = SHIPPED.get(str(path)), checkpoint_path(path)
     config = Config.from_json(json.dumps(read_metadata(path)["config"]))
+    if sealed.is_sealed(path, "checkpoint"):
+        tensors = sealed.read(path, "checkpoint")[0]
+    else:
+        if expected is not None and hashlib.sha256(path.read_bytes()).hexdigest() != expected:
+            raise Error(f"{path} is damaged: it is not the file that came with dgpnet; install dgpnet again.")
+        tensors = read_safetensors(path)[0]
     with WithoutRandomNumbers():
         network = DGPNet(config)
-    load_state(network, read_safetensors(path)[0], what=f"the weights in {path}")
+    load_state(network, tensors, what=f"the weights in {path}")
     return network.eval().to(device)
 
 
@@ -68,11 +78,7 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
     Keys: "format", "version" (int), "config" (dict), "provenance" (dict), "calibration" (dict or None).
     """
     path = checkpoint_path(path)
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-    except SafetensorError as error:
-        raise Error(f"{path} is no whole safetensors file ({error}); copy or download it again.") from error
+    metadata = sealed.read_about(path, "checkpoint") if sealed.is_sealed(path, "checkpoint") else _loose(path)
     if metadata.get("format") != FORMAT:
         raise Error(
             f"{path} is no DGPNet checkpoint; weights of an image encoder alone are read by "
@@ -80,12 +86,21 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
         )
     try:
         version = int(metadata["version"])
-        texts = {key: json.loads(metadata[key]) for key in ("config", "provenance", "calibration")}
-    except (KeyError, ValueError) as error:
-        raise Error(f"the metadata of {path} is damaged ({error!r}); save or download it again.") from error
+        kept = {key: metadata[key] for key in _TEXTS}
+    except (KeyError, ValueError, TypeError) as error:
+        raise Error(f"The metadata of {path} is damaged ({error!r:.100}); save or download it again.") from error
     if version > VERSION:
         raise Error(f"{path} has format version {version} and this dgpnet reads up to {VERSION}; update dgpnet.")
-    return {"format": FORMAT, "version": version, **texts}
+    return {"format": FORMAT, "version": version, **kept}
+
+
+def _loose(path: Path) -> dict[str, Any]:
+    """What a file of version 1 says of itself, in texts of their own."""
+    metadata: dict[str, Any] = dict(read_safetensors_metadata(path))
+    try:
+        return {**metadata, **{key: json.loads(metadata[key]) for key in _TEXTS if key in metadata}}
+    except (ValueError, RecursionError) as error:
+        raise Error(f"The metadata of {path} is damaged ({error!r:.100}); save or download it again.") from error
 
 
 def fingerprint(network: DGPNet) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from dgpnet.errors import Error
-from dgpnet.weights import checkpoint, encoder
+from dgpnet.weights import checkpoint, encoder, sealed
 
 
 def describe(path: str | Path) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def describe(path: str | Path) -> dict[str, Any]:
         raise Error(f"{path} is no whole safetensors file ({error}); copy or download it again.") from error
     found: dict[str, Any] = {
         "path": str(path),
-        "format": metadata.get("format", "unknown"),
+        "format": checkpoint.FORMAT if sealed.KEY in metadata else metadata.get("format", "unknown"),
         "bytes": path.stat().st_size,
         "tensors": len(numbers),
         "numbers": sum(numbers.values()),

@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from dgpnet.errors import Error
@@ -27,15 +28,11 @@ KEY = "dgpnet"
 
 def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
     """Write tensors and `about` (plain JSON values), whole or not at all."""
-    path = Path(path)
     copies = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = json.dumps(dict(about), sort_keys=True)
     sealed = json.dumps({"about": text, "digest": digest(text, copies)}, sort_keys=True)
-    with atomic(path) as temporary:
-        try:
-            save_file(copies, temporary, metadata={KEY: sealed})
-        except SafetensorError as error:  # it wraps what the system says, a full disk for instance
-            raise Error(f"{path} cannot be written ({_reason(error)}); make room or choose another place.") from error
+    with atomic(Path(path)) as temporary:  # not save_file, whose files nobody else may read
+        temporary.write_bytes(to_bytes(copies, {KEY: sealed}))
 
 
 def read(
@@ -45,22 +42,46 @@ def read(
 
     what: how to call the file in that Error ("concept").
     """
-    path = Path(path)
-    if not path.is_file():
-        raise Error(f"There is no {what} {path}; check the path.")
-    try:
-        with safe_open(path, framework="pt") as file:
-            sealed = json.loads((file.metadata() or {})[KEY])
-            text, expected = str(sealed["about"]), sealed["digest"]
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-            about = json.loads(text)
-    except (KeyError, TypeError):
-        raise Error(f"{path} is no {what} of this version of dgpnet; make it again.") from None
-    except (SafetensorError, OSError, ValueError, RecursionError) as error:
-        raise Error(f"{path} is no {what}, or damaged ({_reason(error)}); make it again.") from error
+    with _opened(path, what) as file:
+        text, expected = _sealed(file)
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        about = json.loads(text)
     if not isinstance(about, dict) or digest(text, tensors) != expected:
         raise Error(f"{path} is damaged: its content is not what was written; make the {what} again.")
     return {name: tensor.to(device) for name, tensor in tensors.items()}, about
+
+
+def is_sealed(path: str | os.PathLike[str], what: str) -> bool:
+    """Whether the file is one that `write` wrote, damaged or not; an Error if it is no safetensors file at all."""
+    with _opened(path, what) as file:
+        return KEY in (file.metadata() or {})
+
+
+def read_about(path: str | os.PathLike[str], what: str) -> dict[str, Any]:
+    """The plain values alone, without looking at the tensors: what they say is not checked."""
+    with _opened(path, what) as file:
+        about: dict[str, Any] = dict(json.loads(_sealed(file)[0]))
+    return about
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str], what: str) -> Iterator[Any]:
+    """The safetensors file; whatever a damaged one makes of it is an Error that names it."""
+    if not Path(path).is_file():
+        raise Error(f"There is no {what} {path}; check the path.")
+    try:
+        with safe_open(Path(path), framework="pt") as file:
+            yield file
+    except (KeyError, TypeError):
+        raise Error(f"{path} is no {what} of this version of dgpnet; make it again.") from None
+    except (SafetensorError, OSError, ValueError, RecursionError) as error:
+        raise Error(f"{path} is no {what}, or damaged ({_reason(error)}); make it or copy it again.") from error
+
+
+def _sealed(file: Any) -> tuple[str, object]:
+    """The text of the plain values, and the digest."""
+    sealed = json.loads((file.metadata() or {})[KEY])
+    return str(sealed["about"]), sealed["digest"]
 
 
 def digest(text: str, tensors: Mapping[str, Tensor]) -> str:

@@ -53,6 +53,15 @@ def read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         raise Error(f"{path} is no whole safetensors file ({error}); copy or download it again.") from error
 
 
+def read_safetensors_metadata(path: Path) -> dict[str, str]:
+    """The metadata of a safetensors file, without reading its tensors."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return file.metadata() or {}
+    except SafetensorError as error:
+        raise Error(f"{path} is no whole safetensors file ({error}); copy or download it again.") from error
+
+
 def _require_permission(path: Path, allow_pickle: bool) -> None:
     if not allow_pickle:
         raise Error(

@@ -25,20 +25,31 @@ def shape_problems(module: nn.Module, tensors: Mapping[str, Tensor]) -> list[str
         if key in tensors and tensors[key].shape != value.shape
     ]
     kinds = {"missing": missing, "unexpected": unexpected, "misshapen": misshapen}
-    return [f"{len(keys)} {kind}: {', '.join(keys)}" for kind, keys in kinds.items() if keys]
+    return [f"{len(keys)} {kind}: {_some(keys)}" for kind, keys in kinds.items() if keys]
+
+
+def _some(keys: list[str]) -> str:
+    """The first few, in at most 100 characters."""
+    listed = keys[0][:80]
+    for key in keys[1:]:
+        if len(listed) + len(key) > 90:
+            return f"{listed} …"
+        listed += f", {key}"
+    return listed
 
 
 def load_state(module: nn.Module, tensors: Mapping[str, Tensor], *, what: str = "the weights") -> None:
     """Copy the tensors into the module, in the module's own precision and on its device.
 
-    All or nothing: one Error names every missing, unexpected and misshapen key, and the module stays as it was.
+    All or nothing: one Error counts missing, unexpected and misshapen keys, names the first few, and the module stays
+    as it was.
     what: how to call the tensors in that Error.
     """
     problems = shape_problems(module, tensors)
     if problems:
         raise Error(
-            f"{what} do not fit the network: {'; '.join(problems)}; "
-            "use weights of this architecture, or build the network with the configuration they were made with."
+            f"{what[:1].upper()}{what[1:]} do not fit the network: {'; '.join(problems)}; use weights of this "
+            "architecture, or the configuration they were made with."
         )
     module.load_state_dict(tensors, strict=False)
 
