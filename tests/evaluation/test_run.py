@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from sklearn.metrics import roc_auc_score
 
 from dgpnet import data
+from dgpnet.annotations.legend import Legend
 from dgpnet.data.augment import normalise
 from dgpnet.data.dataset import Dataset
 from dgpnet.errors import Error
@@ -51,9 +52,8 @@ def one_by_one(
         resized = F.interpolate(logits, size=truth.shape, mode="bilinear", align_corners=False)[0]
         target = np.where(truth == 255, 255, truth == episode.class_id)
         log_odds = logits[0, 1:] - logits[0, :1]
-        rendered = render(
-            Maps(log_odds, torch.zeros_like(log_odds[0]), torch.zeros_like(log_odds)), truth.shape, HONEST
-        )
+        maps = Maps(log_odds, torch.zeros_like(log_odds[0]), torch.zeros_like(log_odds))
+        rendered = render(maps, np.zeros((*truth.shape, 3), np.uint8), Legend.of(["class"]), HONEST)
         found.append((episode.class_id, resized.argmax(0).numpy(), target, rendered.score, rendered.uncertainty))
     return found
 

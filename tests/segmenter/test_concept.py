@@ -445,6 +445,32 @@ def test_a_broken_photograph_is_named_where_it_comes_and_those_before_it_are_fin
         list(found)
 
 
+def test_or_its_error_stands_in_its_place_and_the_rest_goes_on(segmenter, tmp_path):
+    (tmp_path / "bad.jpg").write_bytes(b"")
+    learned = segmenter.learn(*scenes(1))
+    given = [QUERY, tmp_path / "bad.jpg", *([QUERY] * 6), tmp_path / "missing.jpg"]
+    found = list(learned.segment_all(given, on_error="return"))
+    assert [isinstance(one, Error) for one in found] == [False, True, *([False] * 6), True]
+    assert "bad.jpg" in str(found[1])
+    np.testing.assert_array_equal(found[2].mask, learned.segment(QUERY).mask)
+    with pytest.raises(Error, match="on_error"):
+        learned.segment_all(given, on_error="ignore")
+
+
+def test_likeness_can_be_demanded_where_the_model_tells_it(segmenter):
+    learned = segmenter.learn(*scenes(1))
+    odds = 0.001  # an untrained network gives hardly any pixel to a class by itself
+    likeness = learned.segment(QUERY, threshold=odds).likeness
+    assert learned.segment(QUERY, threshold=odds, min_likeness=likeness / 2).mask.any()
+    assert not learned.segment(QUERY, threshold=odds, min_likeness=min(1.0, likeness + 0.01)).mask.any()
+    (found,) = learned.segment_all([QUERY], threshold=odds, min_likeness=min(1.0, likeness + 0.01))
+    assert not found.mask.any()
+    with pytest.raises(Error, match="between 0 and 1"):
+        learned.segment(QUERY, min_likeness=2)
+    with pytest.raises(Error, match="plain similarity"):
+        tiny_segmenter().learn(*scenes(1)).segment(QUERY, min_likeness=0.5)
+
+
 def test_load_takes_a_path_and_names_what_is_missing(tmp_path):
     path = tiny_checkpoint(tmp_path / "net.safetensors")
     assert load(path, device="cpu").fingerprint == load(str(path)).fingerprint == tiny_segmenter().fingerprint

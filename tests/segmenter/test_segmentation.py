@@ -1,17 +1,28 @@
+import io
+import re
+
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
+from dgpnet.annotations.legend import Legend
 from dgpnet.segmenter import segmentation
 from dgpnet.segmenter.calibration import Calibration, Curve
-from dgpnet.segmenter.segmentation import EVERYTHING, Maps, enlarge, judge, render, resample
+from dgpnet.segmenter.segmentation import EVERYTHING, Maps, Segmentation, enlarge, judge, resample
+from dgpnet.segmenter.segmentation import render as render_on
 
 
 def maps(classes: int = 2, size: tuple[int, int] = (8, 12)) -> Maps:
     return Maps(3 * torch.randn(classes, *size), torch.rand(size), torch.rand(classes, *size))
+
+
+def render(found: Maps, size: tuple[int, ...], calibration: Calibration, **options: float) -> Segmentation:
+    legend = Legend.of([f"class {c}" for c in range(1, len(found.log_odds) + 1)])
+    return render_on(found, np.zeros((*size, 3), np.uint8), legend, calibration, **options)
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 30), st.integers(1, 30))
@@ -96,3 +107,37 @@ def test_uncertainty_speaks_of_the_label_that_was_given():
     found = render(maps(classes=1), (16, 16), Calibration(), threshold=0.9)
     given = np.take_along_axis(found.probability, found.mask[None].astype(int), 0)[0]
     np.testing.assert_allclose(found.uncertainty, 1 - given, atol=1e-6)
+
+
+def test_each_class_has_a_score_of_its_own_and_one_class_has_that_of_all():
+    one, two = maps(1), maps(2)
+    (alone,) = judge([one], Calibration())
+    assert alone.class_scores == (alone.score,)
+    (both,) = judge([two], Calibration())
+    assert min(both.class_scores) <= both.score <= max(both.class_scores)
+
+
+def test_a_class_that_is_too_unlike_is_left_out_of_the_mask_alone():
+    given_maps = maps()
+    kept = render(given_maps, (8, 12), Calibration())
+    low, high = sorted(kept.class_likeness)
+    found = render(given_maps, (8, 12), Calibration(), min_likeness=(low + high) / 2)
+    gone = 1 + kept.class_likeness.index(low)
+    np.testing.assert_array_equal(found.mask, np.where(kept.mask == gone, 0, kept.mask))
+    np.testing.assert_array_equal(found.probability, kept.probability)
+    assert found.score == kept.score
+
+
+def test_it_says_what_it_is_in_one_line():
+    found = render(maps(), (31, 17), Calibration())
+    assert re.fullmatch(r"Segmentation\(17 × 31: class 1 [\d.]+%, class 2 [\d.]+%; score 0\.\d\d\)", repr(found))
+    assert len(repr(render(maps(200), (8, 12), Calibration()))) < 200
+
+
+def test_a_notebook_shows_the_photograph_with_what_was_found():
+    large = render(maps(1), (1200, 900), Calibration())
+    with Image.open(io.BytesIO(large._repr_png_())) as picture:
+        assert picture.size == (600, 800)
+    red = Legend(("mug",), (1,), ((255, 0, 0),))
+    drawn = np.asarray(render_on(maps(1), np.zeros((8, 12, 3), np.uint8), red, Calibration()).overlay())
+    assert drawn[..., 0].any() and not drawn[..., 1:].any()

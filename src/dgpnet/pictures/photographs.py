@@ -35,16 +35,29 @@ HEAT: tuple[Colour, ...] = (
 )
 
 
-def overlay(photo: NDArray[np.uint8], mask: NDArray[Any], *, opacity: float = 0.55, outline: bool = True) -> Picture:
-    """The photograph with its classes tinted in the colours of `images.PALETTE` and outlined; ignore is greyed."""
+def overlay(
+    photo: NDArray[np.uint8],
+    mask: NDArray[Any],
+    *,
+    opacity: float = 0.55,
+    outline: bool = True,
+    colours: Sequence[Colour] = (),
+) -> Picture:
+    """The photograph with its classes tinted and outlined; ignore is greyed.
+
+    colours: of the classes 1, 2, …; where there are none, those of `images.PALETTE`.
+    """
     if photo.shape[:2] != mask.shape:
         raise Error(f"a mask of {mask.shape} does not lie on a photograph of {photo.shape[:2]}: resize one of them")
-    colours = np.where((mask == IGNORE)[..., None], np.uint8(128), PALETTE[mask.astype(np.uint8)]).astype(np.float32)
+    palette = PALETTE.copy()
+    palette[1 : len(colours) + 1] = colours or PALETTE[1:1]
+    palette[IGNORE] = 128
+    tint = palette[mask.astype(np.uint8)].astype(np.float32)
     shown = mask != 0
     strength = np.where(shown, opacity, 0.0).astype(np.float32)
     if outline:
         strength[_border(mask, max(1, round(max(mask.shape) / 300)))] = 1.0
-    mixed = photo + strength[..., None] * (colours - photo)
+    mixed = photo + strength[..., None] * (tint - photo)
     return Image.fromarray(np.clip(mixed + 0.5, 0, 255).astype(np.uint8))
 
 

@@ -103,7 +103,7 @@ class Calibration:
 
 
 def overlaps(probability: Tensor, uncertainty: Tensor, mask: Tensor) -> Tensor:
-    """Expected intersection and union of each class, in pixels: (2, C), to be summed over parts of a photograph.
+    """Expected intersection and union of each class, in pixels: (C, 2), to be summed over parts of a photograph.
 
     A pixel has its label with probability 1 − uncertainty; the rest is shared among the others as `probability` does.
     """
@@ -112,10 +112,13 @@ def overlaps(probability: Tensor, uncertainty: Tensor, mask: Tensor) -> Tensor:
     for c in range(1, len(probability)):
         here = mask == c
         sums += [torch.where(here, 1 - uncertainty, 0.0).sum(), torch.where(here, 1.0, probability[c] * rest).sum()]
-    return torch.stack(sums).double().view(-1, 2).mT
+    return torch.stack(sums).double().view(-1, 2)
 
 
 def expected_iou(overlaps: Tensor, pixels: int) -> Tensor:
-    """overlaps: (2, C) of a photograph of so many pixels -> a number in [0, 1], classes weighted by their union."""
-    sums = overlaps.sum(1) + NOTHING * pixels
-    return sums[0] / sums[1]
+    """Expected intersection and union (..., 2) in photographs of so many pixels -> (...) in [0, 1].
+
+    Of one class, or of several together, each then weighted by its union.
+    """
+    sums = overlaps + NOTHING * pixels
+    return sums[..., 0] / sums[..., 1]

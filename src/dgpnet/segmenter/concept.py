@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 import torch
@@ -88,49 +88,112 @@ class Concept:
     # -- segmenting ----------------------------------------------------------------------------------------------------
 
     def segment(
-        self, photo: Source, *, threshold: float | None = None, tile: bool = False, max_pixels: int = MAX_PIXELS
+        self,
+        photo: Source,
+        *,
+        threshold: float | None = None,
+        min_likeness: float = 0.0,
+        tile: bool = False,
+        max_pixels: int = MAX_PIXELS,
     ) -> Segmentation:
         """Find the classes in one photograph; everything in the result has the photograph's own size.
 
         threshold: the probability that a class needs to be given to a pixel; by default the most probable label wins.
+        min_likeness: a class that looks less like what was painted (`Segmentation.class_likeness`) is left out of the
+        mask.
         tile: see a photograph that is larger than the network's size in overlapping tiles, which keeps detail.
+        max_pixels: a photograph with more is an Error before it is decoded.
         """
         check_threshold(threshold)
-        return self._segmentation([self._read(photo, tile, max_pixels)], threshold)[0]
+        self.check_likeness(min_likeness)
+        return self._segmentation([self._read(photo, tile, max_pixels)], threshold, min_likeness)[0]
+
+    @overload
+    def segment_all(
+        self,
+        photos: Iterable[Source],
+        *,
+        threshold: float | None = ...,
+        min_likeness: float = ...,
+        tile: bool = ...,
+        max_pixels: int = ...,
+        on_error: Literal["raise"] = ...,
+    ) -> Iterator[Segmentation]: ...
+
+    @overload
+    def segment_all(
+        self,
+        photos: Iterable[Source],
+        *,
+        threshold: float | None = ...,
+        min_likeness: float = ...,
+        tile: bool = ...,
+        max_pixels: int = ...,
+        on_error: Literal["return"],
+    ) -> Iterator[Segmentation | Error]: ...
 
     def segment_all(
         self,
         photos: Iterable[Source],
         *,
         threshold: float | None = None,
+        min_likeness: float = 0.0,
         tile: bool = False,
         max_pixels: int = MAX_PIXELS,
-    ) -> Iterator[Segmentation]:
-        """`segment` for many photographs, in order: read ahead by threads, segmented in batches, few in memory."""
-        check_threshold(threshold)
-        size = 1 if tile else self.segmenter.batch(len(self.classes))
+        on_error: Literal["raise", "return"] = "raise",
+    ) -> Iterator[Segmentation] | Iterator[Segmentation | Error]:
+        """`segment` for many photographs, in order: read ahead by threads, segmented in batches, few in memory.
 
-        def found() -> Iterator[Segmentation]:
+        on_error: "raise" ends at the first photograph that cannot be read; "return" gives its Error in its place, and
+        goes on.
+        """
+        check_threshold(threshold)
+        self.check_likeness(min_likeness)
+        if on_error not in ("raise", "return"):
+            raise Error(f"on_error is 'raise' or 'return'; given {on_error!r:.100}.")
+        size = 1 if tile else self.segmenter.engine.batch(len(self.classes))
+
+        def found() -> Iterator[Segmentation | Error]:
             with closing(ahead(photos, lambda one: self._read(one, tile, max_pixels), cost=pixels_of)) as stream:
-                for group in batches((future.result() for _, future in stream), size):
-                    yield from self._segmentation(group, threshold, size)
+                for group in batches((future for _, future in stream), size):
+                    failed = {i: error for i, one in enumerate(group) if isinstance(error := one.exception(), Error)}
+                    if failed and on_error == "raise":
+                        group = group[: min(failed)]
+                    read = [future.result() for i, future in enumerate(group) if i not in failed]
+                    segmented = iter(self._segmentation(read, threshold, min_likeness, size))
+                    for i in range(len(group)):
+                        yield failed[i] if i in failed else next(segmented)
+                    if failed and on_error == "raise":
+                        raise failed[min(failed)]
 
         return found()
 
-    def _read(self, source: Source, tile: bool, max_pixels: int) -> Prepared | NDArray[np.uint8]:
-        """A photograph at the network's size, or whole where it is to be seen in tiles."""
+    def _read(self, source: Source, tile: bool, max_pixels: int) -> tuple[NDArray[np.uint8], Prepared | None]:
+        """A photograph, and it at the network's size unless it is to be seen in tiles."""
         photo = read_photo(source, max_pixels=max_pixels)
-        return photo if tile else prepare(photo, self.segmenter.network.config)
+        return photo, None if tile else prepare(photo, self.segmenter.engine.config)
 
     def _segmentation(
-        self, group: Sequence[Prepared | NDArray[np.uint8]], threshold: float | None, batch: int = 1
+        self,
+        group: Sequence[tuple[NDArray[np.uint8], Prepared | None]],
+        threshold: float | None,
+        min_likeness: float,
+        batch: int = 1,
     ) -> list[Segmentation]:
-        whole = [one for one in group if isinstance(one, np.ndarray)]
-        small = [one for one in group if isinstance(one, Prepared)]
-        sizes = [(one.shape[0], one.shape[1]) for one in whole] + [one.size for one in small]
-        maps = [self.maps_of_tiles(one) for one in whole] + self.maps(small, batch=batch)
+        small = iter(self.maps([prepared for _, prepared in group if prepared is not None], batch=batch))
+        maps = [self.maps_of_tiles(photo) if prepared is None else next(small) for photo, prepared in group]
         calibration = self.segmenter.calibration
-        return [render(one, size, calibration, threshold=threshold) for one, size in zip(maps, sizes, strict=True)]
+        return [
+            render(one, photo, self.legend, calibration, threshold=threshold, min_likeness=min_likeness)
+            for one, (photo, _) in zip(maps, group, strict=True)
+        ]
+
+    def check_likeness(self, min_likeness: float) -> None:
+        """An Error where it is no likeness, or where the model cannot tell any."""
+        if not 0 <= min_likeness <= 1:
+            raise Error(f"min_likeness lies between 0 and 1; given {min_likeness!r:.100}.")
+        if min_likeness and not self.segmenter.engine.config.similarity:
+            raise Error("This model has no plain similarity to tell likeness by; leave min_likeness out.")
 
     def maps(self, photos: Sequence[Prepared], *, batch: int = 1) -> list[Maps]:
         """What the network says of photographs, at its own resolution; see `Engine.maps`."""

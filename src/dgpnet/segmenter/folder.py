@@ -32,7 +32,7 @@ from dgpnet.segmenter.concept import Concept, check_threshold
 from dgpnet.segmenter.ledger import Entry, Ledger, stamp
 from dgpnet.segmenter.photographs import Photograph
 from dgpnet.segmenter.report import for_review, thumbnail, write_report, write_summary, write_thumbnails
-from dgpnet.segmenter.segmentation import Judged, Maps, enlarge, judge
+from dgpnet.segmenter.segmentation import Judged, Maps, enlarge, judge, leave_out
 from dgpnet.segmenter.streams import Background, ahead, batches
 from dgpnet.segmenter.support import Prepared, pixels_of, prepare
 
@@ -241,9 +241,7 @@ class Job:
         )
         uncertainty = (found["uncertainty"] * 255).round().byte().cpu().numpy() if self.options.uncertainty else None
         mask = found["mask"].cpu().numpy()
-        for c, likeness in enumerate(judged.class_likeness, 1):
-            if likeness < self.options.min_likeness:
-                mask[mask == c] = 0
+        leave_out(mask, judged.class_likeness, self.options.min_likeness)
         return Result(mask, uncertainty, judged, len(concept.classes), seconds + time.perf_counter() - start)
 
     def _write(self, decoded: Decoded, result: Result) -> None:

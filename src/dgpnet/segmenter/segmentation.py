@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -13,11 +14,17 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dgpnet.annotations.legend import Legend
 from dgpnet.network.dgpnet import Answer
+from dgpnet.pictures import Picture, overlay
 from dgpnet.segmenter.calibration import Calibration, expected_iou, overlaps
 
 #: Numbers that are held at once, enough for a batch of 16 at 384²: what needs more is computed in bands of rows.
 BAND = 20 << 20
+#: Classes that a segmentation names in its one line.
+LISTED = 6
+#: Longest side of the picture that a notebook shows, in pixels.
+NOTEBOOK = 800
 #: Numbers that it takes to judge a pixel, for each class and the background.
 EACH = 4
 
@@ -31,8 +38,11 @@ class Segmentation:
     uncertainty   float32 (H, W) in [0, 1]: the calibrated probability that this pixel's label is wrong
     novelty       float32 (H, W) in [0, 1]: posterior over prior standard deviation; "nothing like this was shown"
     score         in [0, 1], higher is better: the expected IoU
-    likeness      in [0, 1], higher is better: how like what was painted that is which was found; 1 if nothing was,
-                  0 for networks without plain similarity
+    likeness      in [0, 1], higher is better: how much what was found looks like what was painted; 1 if nothing was
+                  found, 0 for networks without plain similarity
+    class_scores, class_likeness   the same of each class by itself, C numbers
+    classes       C names
+    photo         uint8 (H, W, 3): the photograph itself, as viewers show it
     """
 
     mask: NDArray[np.uint8]
@@ -40,7 +50,38 @@ class Segmentation:
     uncertainty: NDArray[np.float32]
     novelty: NDArray[np.float32]
     score: float
-    likeness: float = 0.0
+    likeness: float
+    class_scores: tuple[float, ...]
+    class_likeness: tuple[float, ...]
+    legend: Legend
+    photo: NDArray[np.uint8]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """C names."""
+        return self.legend.names
+
+    def shares(self) -> tuple[float, ...]:
+        """The part of the photograph that each class has, in [0, 1]: C numbers."""
+        counts = np.bincount(self.mask.ravel(), minlength=256)[1 : len(self.classes) + 1]
+        return tuple((counts / self.mask.size).tolist())
+
+    def __repr__(self) -> str:
+        height, width = self.mask.shape
+        parts = [f"{name} {share:.1%}" for name, share in zip(self.classes, self.shares(), strict=True)]
+        listed = ", ".join(parts[:LISTED]) + (f" and {len(parts) - LISTED} more" if len(parts) > LISTED else "")
+        return f"Segmentation({width} × {height}: {listed}; score {self.score:.2f})"
+
+    def overlay(self) -> Picture:
+        """The photograph with what was found drawn in, in the classes' colours; a PIL image."""
+        return overlay(self.photo, self.mask, colours=self.legend.colours)
+
+    def _repr_png_(self) -> bytes:
+        """What a notebook shows: the overlay, at most NOTEBOOK pixels a side."""
+        picture, stream = self.overlay(), io.BytesIO()
+        picture.thumbnail((NOTEBOOK, NOTEBOOK))
+        picture.save(stream, "PNG")
+        return stream.getvalue()
 
 
 class Maps(NamedTuple):
@@ -67,7 +108,7 @@ class Judged:
 
     uncertainty   uint8 (h, w): 255 where the label is surely wrong
     score, mean_uncertainty, mean_novelty, likeness   in [0, 1]
-    class_likeness   the likeness of each class by itself
+    class_scores, class_likeness   of each class by itself, C numbers
     """
 
     uncertainty: NDArray[np.uint8]
@@ -75,6 +116,7 @@ class Judged:
     mean_uncertainty: float
     mean_novelty: float
     likeness: float
+    class_scores: tuple[float, ...]
     class_likeness: tuple[float, ...]
 
 
@@ -82,16 +124,42 @@ EVERYTHING = frozenset({"mask", "probability", "uncertainty", "novelty"})
 
 
 def render(
-    maps: Maps, size: tuple[int, int], calibration: Calibration, *, threshold: float | None = None
+    maps: Maps,
+    photo: NDArray[np.uint8],
+    legend: Legend,
+    calibration: Calibration,
+    *,
+    threshold: float | None = None,
+    min_likeness: float = 0.0,
 ) -> Segmentation:
-    """Labels, probabilities, uncertainty and novelty at `size` (H, W), and the score.
+    """Labels, probabilities, uncertainty and novelty at the size of the photograph (H, W, 3), and the scores.
 
     threshold: the probability that a class needs to be given to a pixel; by default the most probable label wins.
+    min_likeness: a class that looks less like what was painted is taken out of the mask, and of nothing else.
     """
     (judged,) = judge([maps], calibration, threshold=threshold)
-    found = enlarge(maps, size, calibration, threshold=threshold)
+    found = enlarge(maps, (photo.shape[0], photo.shape[1]), calibration, threshold=threshold)
     arrays = {name: values.cpu().numpy() for name, values in found.items()}
-    return Segmentation(**arrays, score=judged.score, likeness=judged.likeness)
+    leave_out(arrays["mask"], judged.class_likeness, min_likeness)
+    return Segmentation(
+        mask=arrays["mask"],
+        probability=arrays["probability"],
+        uncertainty=arrays["uncertainty"],
+        novelty=arrays["novelty"],
+        score=judged.score,
+        likeness=judged.likeness,
+        class_scores=judged.class_scores,
+        class_likeness=judged.class_likeness,
+        legend=legend,
+        photo=photo,
+    )
+
+
+def leave_out(mask: NDArray[np.uint8], class_likeness: Sequence[float], min_likeness: float) -> None:
+    """Take classes that look less like what was painted out of a mask (H, W), in place."""
+    for c, likeness in enumerate(class_likeness, 1):
+        if likeness < min_likeness:
+            mask[mask == c] = 0
 
 
 def judge(maps: Sequence[Maps], calibration: Calibration, *, threshold: float | None = None) -> list[Judged]:
@@ -110,7 +178,7 @@ def _judge(maps: list[Maps], calibration: Calibration, threshold: float | None) 
     classes, height, width = maps[0].log_odds.shape
     log_odds, likeness = (_stacked([getattr(one, name) for one in maps], 1) for name in ("log_odds", "likeness"))
     novelty = _stacked([one.novelty for one in maps], 0).mean((1, 2), dtype=torch.float64)
-    expected = novelty.new_zeros(len(maps), 2, classes)
+    expected = novelty.new_zeros(len(maps), classes, 2)
     doubt = torch.zeros_like(novelty)
     alike, found = (novelty.new_zeros(len(maps), classes) for _ in range(2))
     bands: list[Tensor] = []
@@ -126,15 +194,17 @@ def _judge(maps: list[Maps], calibration: Calibration, threshold: float | None) 
             alike[:, c] += torch.where(here, like[c], 0.0).sum((1, 2))
             found[:, c] += here.sum((1, 2))
         bands.append((uncertainty * 255).round().byte())
-    score = calibration.score(torch.vmap(expected_iou, in_dims=(0, None))(expected, height * width))
-    alike, found = (torch.cat([counted.sum(1, keepdim=True), counted], 1) for counted in (alike, found))
+    # Of all classes together first, then of each.
+    expected, alike, found = (torch.cat([one.sum(1, keepdim=True), one], 1) for one in (expected, alike, found))
+    scores = calibration.score(expected_iou(expected, height * width))
     of_found = torch.where(found > 0, alike / found, 1.0).clamp(0, 1)
-    numbers = torch.cat([torch.stack([score, doubt / (height * width), novelty], 1), of_found], 1).tolist()
+    numbers = torch.cat([torch.stack([doubt / (height * width), novelty], 1), scores, of_found], 1).tolist()
     levels = torch.cat(bands, 1).cpu().numpy()
-    return [
-        Judged(level, score, doubt, novelty, likeness, tuple(each))
-        for level, (score, doubt, novelty, likeness, *each) in zip(levels, numbers, strict=True)
-    ]
+    judged = []
+    for level, (doubtful, novel, *rest) in zip(levels, numbers, strict=True):
+        (score, *each_score), (likeness, *each) = rest[: classes + 1], rest[classes + 1 :]
+        judged.append(Judged(level, score, doubtful, novel, likeness, tuple(each_score), tuple(each)))
+    return judged
 
 
 def enlarge(
