@@ -77,7 +77,8 @@ def test_the_wheel_holds_the_package_and_nothing_else(repository: Path, tmp_path
         shutil.copy(path, tmp_path)
     # A stand-in for the checkpoints, which are large.
     leave_out = shutil.ignore_patterns("__pycache__", "*.egg-info", "*.safetensors")
-    shutil.copytree(repository / "src", tmp_path / "src", ignore=leave_out)
+    for folder in ("src", "research"):
+        shutil.copytree(repository / folder, tmp_path / folder, ignore=leave_out)
     checkpoint = tmp_path / "src/dgpnet/weights/checkpoints/default.safetensors"
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     checkpoint.write_bytes(b"weights")

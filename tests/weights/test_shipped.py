@@ -11,7 +11,7 @@ from safetensors import safe_open
 import dgpnet
 from dgpnet import weights
 from dgpnet.demo import scenes
-from dgpnet.experiments.default_model import SHIPPED
+from research.default_model import SHIPPED
 
 MODELS = pytest.mark.parametrize("model", ["default", "small"])
 

@@ -39,9 +39,8 @@ def benchmark(
     """
     import torch
 
+    from dgpnet.benchmark import bench, report
     from dgpnet.errors import Error
-    from dgpnet.experiments import benchmark as bench
-    from dgpnet.experiments import speed_report
 
     if device not in ("auto", "cpu", "cuda"):
         raise Error(f"The device {device!r} is unknown: choose auto, cpu or cuda.")
@@ -53,7 +52,7 @@ def benchmark(
     )
     command = shlex.join(["dgpnet", *sys.argv[1:]])
     found = bench.run(settings, out, sections=section or bench.SECTIONS, command=command, say=_say)
-    typer.echo(json.dumps(found, indent=1) if as_json else speed_report.markdown(found, command))
+    typer.echo(json.dumps(found, indent=1) if as_json else report.markdown(found, command))
     if bench.failed(found):
         raise typer.Exit(1)
 

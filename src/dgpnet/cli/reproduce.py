@@ -52,11 +52,11 @@ def reproduce(
 
     Example: dgpnet reproduce kernels levels --scale mini --root data --encoder-weights resnet50.safetensors --dry-run
     """
-    from dgpnet.experiments import runs
-    from dgpnet.experiments.plan import Planner, places
-    from dgpnet.experiments.reproduce import Reproduction
-    from dgpnet.experiments.scales import named, parse_folds
-    from dgpnet.experiments.tables import ENTRIES, select
+    from dgpnet.reproduce import runs
+    from dgpnet.reproduce.plan import Planner, places
+    from dgpnet.reproduce.reproduction import Reproduction
+    from dgpnet.reproduce.scales import named, parse_folds
+    from dgpnet.reproduce.tables import ENTRIES, select
     from dgpnet.training import Running
 
     if list_tables:

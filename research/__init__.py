@@ -1,0 +1,6 @@
+"""How the models that ship were made, and what was measured of them: run from a clone, not part of the package.
+
+python -m research.default_model --help   # variants at equal budget, and the two that ship
+python -m research.examples --help        # what more examples cost and bring
+python -m research.suggestion --help      # suggested examples against random ones
+"""

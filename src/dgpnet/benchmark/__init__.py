@@ -1,0 +1,1 @@
+"""Speed and memory, beside the paper's listing done naively."""

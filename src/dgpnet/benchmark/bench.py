@@ -1,0 +1,287 @@
+"""`dgpnet benchmark`: one section after the other, each kept as soon as it is measured.
+
+A section that fails is written down with its reason and the rest goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dgpnet import data, pictures, weights
+from dgpnet.benchmark import accuracy, growth, naive, report, speed, timing
+from dgpnet.benchmark.speed import Effort
+from dgpnet.benchmark.throughput import end_to_end
+from dgpnet.errors import Error
+from dgpnet.files import atomic
+from dgpnet.network import PRESETS, Config, DGPNet
+from dgpnet.network.fast import Predictor
+from dgpnet.segmenter import Segmenter
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is measured.
+
+    network, small        configurations of the two networks
+    checkpoint            file with the first one's weights; empty: random ones
+    size                  side of the photographs; the training step and end to end have their own
+    compile_step          measure the training step compiled too
+    growth_side           side for the curve over shots; growth_examples: shots for the curve over sides
+    root                  PASCAL's folder, for the section `accuracy`; empty: left out
+    """
+
+    device: torch.device
+    network: Config = PRESETS["paper"]
+    small: Config = PRESETS["small"]
+    checkpoint: str = ""
+    size: int = 512
+    batches: tuple[int, ...] = (1, 20)
+    shots: tuple[int, ...] = (1, 5)
+    train_size: int = 384
+    train_episodes: int = 8
+    compile_step: bool = False
+    growth_shots: tuple[int, ...] = (1, 2, 5, 10, 20, 50, 100, 200)
+    growth_sides: tuple[int, ...] = (256, 512, 1024, 2048)
+    growth_side: int = 512
+    growth_examples: int = 5
+    photographs: int = 600
+    copy_megabytes: int = 1024
+    matrix_side: int = 8192
+    root: str = ""
+    episodes: int = 1000
+    effort: Effort = field(default_factory=Effort)
+
+
+def settings_for(
+    device: torch.device, *, quick: bool = False, checkpoint: str = "", root: str = "", compile_step: bool = False
+) -> Settings:
+    """The whole of it, or (`quick`, for CPUs) what a laptop measures in a minute or two, at 384²."""
+    if not quick:
+        return Settings(device, checkpoint=checkpoint, root=root, compile_step=compile_step)
+    return Settings(
+        device,
+        checkpoint=checkpoint,
+        root=root,
+        compile_step=compile_step,
+        size=384,
+        batches=(1,),
+        train_episodes=1,
+        growth_shots=(1, 2, 5, 10),
+        growth_sides=(256, 512, 1024),
+        growth_examples=2,
+        photographs=64,
+        copy_megabytes=128,
+        matrix_side=512,
+        episodes=20,
+        effort=Effort(5, 2.0),
+    )
+
+
+class Bench:
+    """The sections; networks are built when first needed."""
+
+    def __init__(self, settings: Settings, out: Path) -> None:
+        self.settings = settings
+        self.out = out
+
+    @cached_property
+    def network(self) -> DGPNet:
+        """The network under test, in evaluation mode."""
+        if self.settings.checkpoint:
+            network = weights.load(self.settings.checkpoint, device=self.settings.device)
+            return network.eval().requires_grad_(False)
+        return self._random(self.settings.network)
+
+    @cached_property
+    def plain(self) -> DGPNet:
+        """The same weights for the naive path."""
+        return naive.unfolded(self.network)
+
+    @cached_property
+    def predictor(self) -> Predictor:
+        """Ours."""
+        return Predictor(self.network)
+
+    @cached_property
+    def ceilings(self) -> timing.Ceilings:
+        """What the machine can do."""
+        settings = self.settings
+        return timing.ceilings(
+            settings.device,
+            megabytes=settings.copy_megabytes,
+            side=settings.matrix_side,
+            seconds=settings.effort.seconds,
+        )
+
+    def machine(self) -> dict[str, Any]:
+        """What everything else is measured on."""
+        settings = self.settings
+        about = {"weights": Path(settings.checkpoint).name if settings.checkpoint else "random"}
+        return {
+            **timing.machine(settings.device),
+            "ceilings": asdict(self.ceilings),
+            "network": json.loads(self.network.config.to_json()),
+            "precision": str(self.predictor.dtype).removeprefix("torch."),
+            **about,
+        }
+
+    def runtimes(self) -> list[dict[str, Any]]:
+        """The paper's run-time table."""
+        settings = self.settings
+        return [
+            speed.runtimes(
+                self.plain,
+                self.predictor,
+                self.ceilings,
+                batch=batch,
+                shots=shots,
+                size=settings.size,
+                effort=settings.effort,
+            )
+            for batch in settings.batches
+            for shots in settings.shots
+        ]
+
+    def cached(self) -> list[dict[str, Any]]:
+        """A concept that is learned once and asked many times."""
+        return self._cached(self.plain, self.predictor, self.settings.size)
+
+    def small(self) -> list[dict[str, Any]]:
+        """The same with the network for laptops, at its own size."""
+        network = self._random(self.settings.small)
+        return self._cached(naive.unfolded(network), Predictor(network), self.settings.small.size)
+
+    def training(self) -> list[dict[str, Any]]:
+        """A training step."""
+        settings = self.settings
+        network = self._random(self.network.config)
+        return [
+            speed.training(
+                network,
+                episodes=settings.train_episodes,
+                shots=shots,
+                size=settings.train_size,
+                effort=settings.effort,
+                fuse=settings.compile_step,
+            )
+            for shots in settings.shots
+        ]
+
+    def growth(self) -> list[dict[str, Any]]:
+        """The Gaussian process alone, against shots and against the side of the photographs."""
+        settings = self.settings
+        wanted = [("shots", shots, settings.growth_side) for shots in settings.growth_shots]
+        wanted += [("side", settings.growth_examples, side) for side in settings.growth_sides]
+        points = []
+        for against, shots, side in wanted:
+            for kind in (growth.EXACT, growth.INDUCING):
+                try:
+                    point = growth.measured(
+                        shots=shots, side=side, kind=kind, device=settings.device, effort=settings.effort
+                    )
+                except RuntimeError as problem:  # too large for the memory, or for the library
+                    reason = "out of memory" if isinstance(problem, torch.OutOfMemoryError) else str(problem)
+                    point = {"kind": kind, "shots": shots, "side": side, "error": reason.splitlines()[0]}
+                points.append({"against": against, **point})
+        for name, picture in growth.plots(points).items():
+            pictures.save(picture, self.out / f"{name}.png")
+        return points
+
+    def end_to_end(self) -> dict[str, Any]:
+        """From JPEG files to PNG masks, with the shipped model where there is one."""
+        with tempfile.TemporaryDirectory(prefix="dgpnet-benchmark-") as folder:
+            return end_to_end(self._segmenter(), Path(folder), photographs=self.settings.photographs)
+
+    def accuracy(self) -> list[dict[str, Any]]:
+        """Whether mIoU moves, on PASCAL's fold 1."""
+        settings = self.settings
+        size = self.network.config.size
+        classes = ["cat", "chair", "cow"]
+        dataset = data.build("pascal", settings.root, fold=1, split="test", classes=classes, size=size)
+        return [
+            accuracy.compared(self.plain, self.predictor, dataset, episodes=settings.episodes, shots=shots)
+            for shots in settings.shots
+        ]
+
+    def _cached(self, network: DGPNet, predictor: Predictor, size: int) -> list[dict[str, Any]]:
+        settings = self.settings
+        return [
+            speed.cached(network, predictor, batch=batch, shots=shots, size=size, effort=settings.effort)
+            for batch in settings.batches
+            for shots in settings.shots
+        ]
+
+    def _random(self, config: Config) -> DGPNet:
+        torch.manual_seed(0)
+        network = DGPNet(config).to(self.settings.device).eval().requires_grad_(False)
+        return speed.settle(network, self.settings.size)
+
+    def _segmenter(self) -> Segmenter:
+        if self.settings.checkpoint or self.settings.network != PRESETS["paper"]:
+            return Segmenter(self.network)
+        try:
+            return Segmenter(weights.load(weights.checkpoint_path("default"), device=self.settings.device))
+        except Error:  # none is shipped
+            return Segmenter(self.network)
+
+
+SECTIONS: tuple[str, ...] = (
+    "machine",
+    "runtimes",
+    "cached",
+    "small",
+    "training",
+    "growth",
+    "end_to_end",
+    "accuracy",
+)
+
+
+def run(
+    settings: Settings, out: Path, *, sections: Sequence[str] = SECTIONS, command: str = "", say: Say = print
+) -> dict[str, Any]:
+    """Measure `sections`, keeping `out/benchmark.json` and `.md` up to date; a section that failed has an `error`."""
+    unknown = [name for name in sections if name not in SECTIONS]
+    if unknown:
+        raise Error(f"The benchmark has no section {', '.join(unknown)}: choose from {', '.join(SECTIONS)}.")
+    out.mkdir(parents=True, exist_ok=True)
+    bench = Bench(settings, out)
+    found: dict[str, Any] = {}
+    for name in SECTIONS:
+        if name not in sections or (name == "accuracy" and not settings.root):
+            continue
+        begin = time.perf_counter()
+        try:
+            found[name] = getattr(bench, name)()
+        except Exception as problem:  # whatever it is, the other sections are worth having
+            found[name] = {"error": f"{type(problem).__name__}: {problem}"}
+            say(f"{name}: failed: {problem}")
+        if settings.device.type == "cuda":
+            torch.cuda.empty_cache()
+        say(f"{name}: {time.perf_counter() - begin:.1f} s")
+        save(found, out, report.markdown(found, command))
+    return found
+
+
+def save(found: Mapping[str, Any], out: Path, text: str) -> None:
+    """`benchmark.json` and `benchmark.md`, each whole or not at all."""
+    with atomic(out / "benchmark.json") as temporary:
+        temporary.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    with atomic(out / "benchmark.md") as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def failed(found: Mapping[str, Any]) -> list[str]:
+    """The sections that could not be measured."""
+    return [name for name, content in found.items() if isinstance(content, dict) and "error" in content]

@@ -1,0 +1,217 @@
+"""The benchmark's figures for a reader, in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from dgpnet.benchmark import others
+from dgpnet.benchmark.growth import plot_names
+from dgpnet.benchmark.naive import PARTS, TOTAL
+from dgpnet.markdown import made_by, table_lines
+
+Section = Any
+
+
+def markdown(found: Mapping[str, Section], command: str = "") -> str:
+    """All sections that were measured, and what became of the others."""
+    lines = ["# Speed and memory, beside the paper's listing done naively", ""]
+    for name, content in found.items():
+        if isinstance(content, dict) and "error" in content:
+            lines += [f"## {TITLES[name]}", "", f"Not measured: {content['error']}", ""]
+        else:
+            lines += [f"## {TITLES[name]}", "", *WRITERS[name](content), ""]
+    return "\n".join([*lines, *(made_by(command) if command else [])])
+
+
+def runtimes(content: Section) -> list[str]:
+    """The paper's table for both paths, and what they come to."""
+    lines = [
+        "Milliseconds; medians, CUDA events on a GPU. *Paper*: one V100. *Naive*: the paper's listing and table as "
+        "written, on the same weights. *Ours*: each part by itself; the total is the whole episode in one go, with "
+        "supports and query in one pass of the encoder, and is not the sum. *Floor*: operations and bytes over what "
+        "this machine was seen to do.",
+    ]
+    for batch in dict.fromkeys(one["batch"] for one in content):
+        group = [one for one in content if one["batch"] == batch]
+        header = [f"Batch {batch}, {group[0]['size']}²"]
+        for one in group:
+            header += [f"{one['shots']}-shot {kind}" for kind in ("paper", "naive", "ours", "floor")]
+        lines += ["", *table_lines(header, ([part, *_part(group, part)] for part in (*PARTS, TOTAL)))]
+    header = [
+        "",
+        "naive ms",
+        "ours ms",
+        "ratio",
+        "authors' program, H200",
+        "naive memory",
+        "ours memory",
+        "same labels",
+    ]
+    lines += ["", *table_lines(header, map(_summary, content))]
+    return lines
+
+
+def _part(group: Iterable[Mapping[str, Any]], part: str) -> list[str]:
+    cells = []
+    for one in group:
+        printed = others.PAPER[part].get((one["batch"], one["shots"]))
+        times = (one[f"{kind}_ms"].get(part) for kind in ("naive", "ours", "floor"))
+        cells += ["–" if printed is None else str(printed), *(_ms(time) for time in times)]
+    return cells
+
+
+def _summary(one: Mapping[str, Any]) -> list[str]:
+    authors = others.AUTHORS_ON_H200.get((one["batch"], one["shots"])) if one["size"] == 512 else None
+    return [
+        f"batch {one['batch']}, {one['shots']}-shot, {one['size']}²",
+        _ms(one["naive_ms"][TOTAL]),
+        _ms(one["ours_ms"][TOTAL]),
+        f"**{one['ratio']:.1f}×**",
+        _ms(authors),
+        _bytes(one["naive_bytes"]),
+        _bytes(one["ours_bytes"]),
+        f"{100 * one['agreement']:.2f} %",
+    ]
+
+
+def machine(content: Section) -> list[str]:
+    """What it was measured on."""
+    ceilings = content["ceilings"]
+    cuda = f", CUDA {content['cuda']}" if "cuda" in content else f", {content['threads']} threads"
+    return [
+        f"{content['device']}, torch {content['torch']}{cuda}. Network: {content['network']['encoder']}, "
+        f"{content['weights']} weights; our path in {content['precision']} around a float32 Gaussian process.",
+        "",
+        f"Ceilings seen: copy {ceilings['copy'] / 1e9:,.0f} GB/s; matrix products {ceilings['float32'] / 1e12:,.2f} "
+        f"TFLOP/s in float32, {ceilings['bfloat16'] / 1e12:,.2f} in bfloat16.",
+    ]
+
+
+def cached(content: Section) -> list[str]:
+    """A support set learned once."""
+    header = [
+        "",
+        "ours ms",
+        "ms a photograph",
+        "naive, query alone",
+        "ratio",
+        "naive, supports anew",
+        "ratio",
+        "same labels",
+    ]
+    rows = (
+        [
+            f"batch {one['batch']}, {one['shots']}-shot, {one['size']}²",
+            _ms(one["ours_ms"]),
+            f"**{_ms(one['ours_ms_per_photograph'])}**",
+            _ms(one["naive_query_ms"]),
+            f"{one['ratio_query']:.1f}×",
+            _ms(one["naive_ms"]),
+            f"{one['ratio']:.1f}×",
+            f"{100 * one['agreement']:.2f} %",
+        ]
+        for one in content
+    )
+    return table_lines(header, rows)
+
+
+def training(content: Section) -> list[str]:
+    """Steps a second matter more than anything else while a model is being made."""
+    header = ["", "naive ms", "ours ms", "compiled", "ratio", "authors' program, H200", "naive memory", "ours memory"]
+    rows = []
+    for one in content:
+        comparable = (one["episodes"], one["shots"], one["size"]) == (8, 1, 384)
+        rows.append(
+            [
+                f"{one['episodes']} episodes, {one['shots']}-shot, {one['size']}²",
+                _ms(one["naive_ms"]),
+                f"**{_ms(one['ours_ms'])}**",
+                f"**{_ms(one['compiled_ms'])}**",
+                f"{one['ratio']:.1f}×",
+                _ms(others.AUTHORS_STEP_ON_H200 if comparable else None),
+                _bytes(one["naive_bytes"]),
+                _bytes(one["ours_bytes"]),
+            ]
+        )
+    return table_lines(header, rows)
+
+
+def growth(content: Section) -> list[str]:
+    """Every point, and the plots."""
+    header = ["", "S", "Q", "learning ms", "query ms", "learning memory", "query memory"]
+    rows = []
+    for point in content:
+        name = f"{point['kind']}, {point['shots']} examples, {point['side']}²"
+        if "error" in point:
+            rows.append([name, "", "", point["error"], "", "", ""])
+            continue
+        numbers = [f"{point['support_points']:,}", f"{point['query_points']:,}"]
+        times = [_ms(point["learn_ms"]), _ms(point["query_ms"])]
+        rows.append([name, *numbers, *times, _bytes(point["learn_bytes"]), _bytes(point["query_bytes"])])
+    drawn = [text for name in plot_names(content) for text in ("", f"![{name}]({name}.png)")]
+    return [
+        "One level, queries at stride 16, window 5×5; memory beyond the inputs.",
+        "",
+        *table_lines(header, rows),
+        *drawn,
+    ]
+
+
+def end_to_end(content: Section) -> list[str]:
+    """One sentence."""
+    return [
+        f"**{content['photographs_per_second']:.1f} photographs a second**: {content['photographs']} JPEG files of "
+        f"{content['width']}×{content['height']} to PNG masks, thumbnails and report in {content['seconds']:.1f} s, "
+        f"with {content['encoder']} at {content['network_size']}²; the network was busy "
+        f"{100 * content['network_busy']:.0f} % of the time."
+    ]
+
+
+def accuracy(content: Section) -> list[str]:
+    """mIoU of both paths on the same episodes."""
+    header = ["PASCAL fold 1", "naive mIoU", "ours mIoU", "moved"]
+    rows = (
+        [
+            f"{one['shots']}-shot, {one['episodes']} episodes",
+            f"{one['naive_miou']:.2f}",
+            f"{one['ours_miou']:.2f}",
+            f"{one['moved']:+.3f}",
+        ]
+        for one in content
+    )
+    return table_lines(header, rows)
+
+
+def _ms(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
+
+
+def _bytes(value: int | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value / 2**30:.2f} GiB" if value >= 2**30 else f"{value / 2**20:.0f} MiB"
+
+
+TITLES = {
+    "machine": "Machine",
+    "runtimes": "Run times",
+    "cached": "A concept that is asked again and again",
+    "small": "The small network, asked again and again",
+    "training": "Training step",
+    "growth": "Growth of the Gaussian process",
+    "end_to_end": "End to end",
+    "accuracy": "Accuracy",
+}
+WRITERS: dict[str, Callable[[Section], list[str]]] = {
+    "machine": machine,
+    "runtimes": runtimes,
+    "cached": cached,
+    "small": cached,
+    "training": training,
+    "growth": growth,
+    "end_to_end": end_to_end,
+    "accuracy": accuracy,
+}

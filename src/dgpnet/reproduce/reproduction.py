@@ -1,0 +1,103 @@
+"""The whole way from names of tables to files: plan, work, write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dgpnet import pictures
+from dgpnet.benchmark import bench, report
+from dgpnet.errors import Error
+from dgpnet.reproduce import grids, render, runs
+from dgpnet.reproduce.plan import Plan, Planner
+from dgpnet.reproduce.results import Results
+from dgpnet.reproduce.runs import Say, Worker
+from dgpnet.reproduce.tables import ENTRIES, Entry, Grid, Runtimes, Table
+from dgpnet.training import Running
+
+TABLES = "tables"
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """Tables and figures of the paper in one folder: `tables/`, `runs/`, `tests/`, and `README.md` that shows them all.
+
+    command: what a reader types to get the same.
+    """
+
+    planner: Planner
+    out: Path
+    command: str
+    running: Running
+    say: Say
+
+    @property
+    def results(self) -> Results:
+        """What is done so far."""
+        return Results(self.out)
+
+    def plan(self, entries: Sequence[Entry]) -> Plan:
+        """What `entries` need."""
+        return self.planner.plan(entries)
+
+    def work(self, entries: Sequence[Entry]) -> list[str]:
+        """Do what is left for `entries` and write them; returns a sentence for each failure."""
+        plan = self.plan(entries)
+        runs.verify(plan, self.results)
+        self.out.mkdir(parents=True, exist_ok=True)
+        worker = Worker(self.results, self.running, self.say)
+        failures = worker.work(
+            plan, done=lambda run: self.write_tables([e for e in entries if run in self.planner.runs(e)])
+        )
+        self.write_tables(entries)
+        for entry in entries:
+            try:
+                if isinstance(entry, Grid):
+                    self.write_grid(entry, worker)
+                elif isinstance(entry, Runtimes):
+                    self.write_runtimes(entry, worker)
+            except (Error, RuntimeError, OSError) as problem:
+                failures.append(f"{entry.name}: {problem}")
+                self.say(f"failed: {entry.name}: {problem}")
+        self.write_index()
+        return failures
+
+    def write_tables(self, entries: Sequence[Entry]) -> None:
+        """Every table among `entries` of which at least one cell is known."""
+        for entry in entries:
+            if isinstance(entry, Table):
+                one = render.filled(entry, self.planner, self.results)
+                if one.begun:
+                    render.write(one, self.out / TABLES, self.command)
+
+    def write_grid(self, grid: Grid, worker: Worker) -> None:
+        """A qualitative figure, once its networks are trained."""
+        tests = self.planner.grid(grid)
+        models = [self.results.trained(test.run) for test in tests]
+        trained = [model for model in models if model is not None]
+        if len(trained) < len(models):
+            return
+        first = tests[0]
+        dataset = runs.open_test(first, first.run.config.network.size, self.running.cache)
+        folder = self.out / TABLES
+        folder.mkdir(parents=True, exist_ok=True)
+        pictures.save(grids.draw(grid, trained, dataset, worker.device), folder / f"{grid.name}.png")
+        text = render.grid_markdown(grid, self.planner.benchmark(grid), self.command)
+        render.write_text(folder / f"{grid.name}.md", text)
+
+    def write_runtimes(self, entry: Runtimes, worker: Worker) -> None:
+        """The run-time table, measured by the benchmark."""
+        settings = bench.settings_for(worker.device, quick=worker.device.type == "cpu")
+        found = bench.run(settings, self.out / TABLES / entry.name, sections=("machine", "runtimes"), say=self.say)
+        text = report.markdown(found, self.command).replace("# Speed", "## Speed", 1)
+        render.write_text(self.out / TABLES / f"{entry.name}.md", text)
+        render.write_text(self.out / TABLES / f"{entry.name}.json", json.dumps(found, indent=1) + "\n")
+
+    def write_index(self) -> None:
+        """One page that shows every table written so far, in the paper's order."""
+        pages = [self.out / TABLES / f"{name}.md" for name in ENTRIES]
+        texts = [page.read_text(encoding="utf-8") for page in pages if page.is_file()]
+        joined = "\n".join(text.replace("](", f"]({TABLES}/") for text in texts)
+        render.write_text(self.out / "README.md", f"# The paper's tables, ours beside theirs\n\n{joined}")

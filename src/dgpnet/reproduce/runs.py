@@ -1,0 +1,197 @@
+"""Doing what a plan asks for: train, test, keep; what fails is said and the rest goes on."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dgpnet import data, weights
+from dgpnet.errors import Error
+from dgpnet.evaluation import Options, evaluate
+from dgpnet.reproduce.plan import Plan, Run, Test
+from dgpnet.reproduce.results import RUNS, TESTS, Measured, Results
+from dgpnet.training import NonFinite, Running, train
+
+Say = Callable[[str], None]
+
+TRAIN_SECONDS = 0.0019
+TEST_SECONDS = 0.0015
+"""Seconds a photograph of 384² takes to train on and to test with on one H200, until a folder knows better."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What is left to do, and how long it will take."""
+
+    runs: int
+    tests: int
+    train_seconds: float
+    test_seconds: float
+
+    def __str__(self) -> str:
+        total = self.train_seconds + self.test_seconds
+        return (
+            f"{self.runs} networks to train ({duration(self.train_seconds)}), {self.tests} tests "
+            f"({duration(self.test_seconds)}): about {duration(total)}"
+        )
+
+
+def cost(plan: Plan, results: Results) -> Cost:
+    """Of what is not done yet: by the speed seen in the folder so far, or else that of one H200."""
+    left = results.left(plan)
+    training = sum(run.photographs for run in left.runs) * results.rate(RUNS, TRAIN_SECONDS)
+    testing = sum(test.photographs for test in left.tests) * results.rate(TESTS, TEST_SECONDS)
+    return Cost(len(left.runs), len(left.tests), training, testing)
+
+
+def duration(seconds: float) -> str:
+    """In the unit that people would use."""
+    for limit, unit, size in ((90, "s", 1), (5400, "min", 60), (172_800, "h", 3600)):
+        if seconds < limit:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 86_400:.1f} days"
+
+
+def describe(plan: Plan, results: Results) -> list[str]:
+    """The plan in words: what is trained and tested, what is done already, what is left out, what it costs."""
+    lines = [f"Scale {plan.scale.name}: {', '.join(entry.name for entry in plan.entries)}"]
+    tests: dict[str, list[Test]] = {}
+    for test in plan.tests:
+        tests.setdefault(test.run.key, []).append(test)
+    for run in plan.runs:
+        state = "done" if results.trained(run) else "to train"
+        own = tests.get(run.key, [])
+        done = sum(results.measured(test) is not None for test in own)
+        lines.append(f"  {run.key}  {state:8}  tests {done}/{len(own)}  {run.describe()}")
+    if plan.wanted > len(plan.runs):
+        lines.append(f"{plan.wanted - len(plan.runs)} further uses of these networks are shared between tables")
+    lines += [f"Note: {reason}" for reason in plan.left_out]
+    if plan.runs and not any(run.weights for run in plan.runs) and plan.scale.name != "synthetic":
+        lines.append("Note: no --encoder-weights: image encoders start at random, which the paper's do not")
+    lines.append(f"Left to do: {cost(plan, results)}")
+    return lines
+
+
+def verify(plan: Plan, results: Results) -> None:
+    """Refuse, before any work, what is left of a plan where its data are missing or too few."""
+    left = results.left(plan)
+    sources = {repr((s, run.config.shots)): (s, run.config.shots) for run in left.runs for s in run.config.sources}
+    for source, shots in sources.values():
+        dataset = data.build(source.dataset, source.root or None, fold=source.fold, split="train", **source.options)
+        data.trainable(dataset, max(shots))
+    hardest: dict[str, Test] = {}
+    for test in left.tests:
+        place = repr((test.dataset, test.root, test.fold, test.classes, test.options))
+        if place not in hardest or hardest[place].shots < test.shots:
+            hardest[place] = test
+    for test in hardest.values():
+        data.check(_open(test), test.shots)
+
+
+@dataclass(frozen=True)
+class Worker:
+    """Carries out plans in one folder."""
+
+    results: Results
+    running: Running
+    say: Say
+
+    def work(self, plan: Plan, done: Callable[[Run], None] | None = None) -> list[str]:
+        """Train and test all that is left; returns a sentence for each failure. `done` hears of each finished run."""
+        failures: list[str] = []
+        left = self.results.left(plan)
+        tests: dict[str, list[Test]] = {}
+        for test in left.tests:
+            tests.setdefault(test.run.key, []).append(test)
+        waiting = [run for run in plan.runs if run.key in tests or self.results.trained(run) is None]
+        for number, run in enumerate(waiting, 1):
+            self.say(f"[{number}/{len(waiting)}] {run.key}: {run.describe()}")
+            try:
+                model = self.train(run)
+                for group in together(tests.get(run.key, ())):
+                    self.test(model, group)
+            except (Error, NonFinite, RuntimeError, OSError) as problem:
+                failures.append(f"{run.key} ({run.describe()}): {problem}")
+                self.say(f"failed: {problem}")
+                continue
+            if done is not None:
+                done(run)
+        return failures
+
+    def train(self, run: Run) -> Path:
+        """The run's network, trained now unless it is there."""
+        found = self.results.trained(run)
+        if found is not None:
+            return found
+        folder = self.results.run_folder(run)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        running = replace(self.running, pictures_every=0, checkpoint_every=max(500, run.config.iterations // 10))
+        begin = time.perf_counter()
+        model = train(run.config, folder, running)
+        self.results.record_run(run, model, time.perf_counter() - begin)
+        # A finished run needs no way back, and its optimiser state is three times the network.
+        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+        return model
+
+    def test(self, model: Path, tests: list[Test]) -> None:
+        """Measure tests that differ in their shots only, in one go."""
+        first = tests[0]
+        config = first.run.config
+        network = weights.load(model, device=self.device)
+        dataset = open_test(first, config.network.size, self.running.cache)
+        options = Options(
+            shots=tuple(test.shots for test in tests),
+            episodes=first.episodes,
+            seeds=tuple(range(first.seeds)),
+            precision=config.precision,
+        )
+        begin = time.perf_counter()
+        found = evaluate(network, dataset, options)
+        seconds = time.perf_counter() - begin
+        photographs = sum(test.photographs for test in tests)
+        for test in tests:
+            shot = found.shots[test.shots]
+            low, high = shot.interval
+            measured = Measured(
+                miou=tuple(scores.miou for scores in shot.seeds.values()),
+                fb_iou=tuple(scores.fb_iou for scores in shot.seeds.values()),
+                half_interval=(high - low) / 2,
+                seconds=seconds * test.photographs / photographs,
+                photographs=test.photographs,
+            )
+            self.results.record_test(test, measured)
+            self.say(f"    {test.dataset} fold {test.fold}, {test.shots}-shot: {100 * shot.miou.mean:.1f} mIoU")
+
+    @property
+    def device(self) -> torch.device:
+        """Where networks are tested."""
+        chosen = self.running.device
+        return torch.device(("cuda" if torch.cuda.is_available() else "cpu") if chosen == "auto" else chosen)
+
+
+def together(tests: Iterable[Test]) -> list[list[Test]]:
+    """Tests grouped so that those of one group differ in their shots only."""
+
+    def same(test: Test) -> tuple[object, ...]:
+        return test.dataset, test.fold, test.classes, test.episodes, test.seeds
+
+    return [list(group) for _, group in groupby(sorted(tests, key=same), key=same)]
+
+
+def open_test(test: Test, size: int, cache: Path | None) -> data.Dataset:
+    """The photographs that a test draws from, at the network's size."""
+    return _open(test, size=size, cache=cache)
+
+
+def _open(test: Test, **how: Any) -> data.Dataset:
+    classes = list(test.classes) or None
+    return data.build(
+        test.dataset, test.root or None, fold=test.fold, split="test", classes=classes, **how, **test.options
+    )

@@ -1,0 +1,136 @@
+"""How large a reproduction is: which data, how many folds, iterations, episodes and seeds stand behind each benchmark.
+
+`full` is the paper's own. `mini` is what the PASCAL-5i-mini shards allow in minutes on one GPU. `synthetic` needs no
+data and runs on a laptop: it shows the machinery, its figures mean nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+from dgpnet.errors import Error
+from dgpnet.reproduce.tables import Changes
+
+FOLDS = (0, 1, 2, 3)
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What stands behind one of the paper's benchmarks.
+
+    train_on, test_on: names that `data.build` knows
+    classes: the tested classes' names, where not all of a fold have enough photographs; empty for all
+    options: what the dataset takes beyond root and fold
+    """
+
+    title: str
+    train_on: str
+    test_on: str
+    folds: tuple[int, ...]
+    iterations: int
+    episodes: int
+    size: int
+    classes: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Benchmarks by the paper's name for them, and what all runs have in common.
+
+    seeds: draws of the test episodes for each trained network
+    five_shot_models: 2 to 10 shots are tested with a network trained at 5 (the paper), or with the one trained at 1
+    network: changes to every configuration
+    """
+
+    name: str
+    benchmarks: Mapping[str, Benchmark]
+    seeds: int
+    five_shot_models: bool
+    batch: int = 8
+    network: Changes = field(default_factory=dict)
+
+    def trained_at(self, shots: int) -> int:
+        """The shots at which the network that is tested with `shots` was trained."""
+        return 5 if self.five_shot_models and shots > 1 else 1
+
+    def changed(
+        self,
+        *,
+        iterations: int | None = None,
+        episodes: int | None = None,
+        folds: tuple[int, ...] | None = None,
+        seeds: int | None = None,
+    ) -> Scale:
+        """The same scale with some numbers replaced in all of its benchmarks."""
+        for name, value in (("iterations", iterations), ("episodes", episodes), ("seeds", seeds)):
+            if value is not None and value < 1:
+                raise Error(f"--{name} must be at least 1, got {value}.")
+        if folds is not None and (not folds or not set(folds) <= set(FOLDS)):
+            raise Error(f"--folds takes numbers out of 0,1,2,3, got {','.join(map(str, folds)) or 'none'}.")
+        benchmarks = {
+            name: replace(
+                benchmark,
+                iterations=iterations or benchmark.iterations,
+                episodes=episodes or benchmark.episodes,
+                folds=folds or benchmark.folds,
+                # Named classes belong to the fold they were chosen for.
+                classes=benchmark.classes if folds in (None, benchmark.folds) else (),
+            )
+            for name, benchmark in self.benchmarks.items()
+        }
+        return replace(self, benchmarks=benchmarks, seeds=seeds or self.seeds)
+
+
+FULL = Scale(
+    "full",
+    {
+        "pascal": Benchmark("PASCAL-5i", "pascal", "pascal", FOLDS, 20_000, 5_000, 384),
+        "coco": Benchmark("COCO-20i", "coco", "coco", FOLDS, 40_000, 20_000, 512),
+        "coco2pascal": Benchmark("COCO→PASCAL", "coco", "coco2pascal", FOLDS, 40_000, 5_000, 512),
+    },
+    seeds=5,
+    five_shot_models=True,
+)
+
+MINI = Scale(
+    "mini",
+    {"pascal": Benchmark("PASCAL-5i-mini", "pascal", "pascal", (1,), 1_500, 1_000, 384, ("cat", "chair", "cow"))},
+    seeds=1,
+    five_shot_models=False,
+)
+
+SYNTHETIC = Scale(
+    "synthetic",
+    {
+        "pascal": Benchmark(
+            "synthetic shapes", "synthetic", "synthetic", (0,), 20, 16, 64, options={"photographs": 200, "side": 64}
+        )
+    },
+    seeds=1,
+    five_shot_models=False,
+    batch=2,
+    network=MappingProxyType({"encoder": "resnet18", "features": 32, "encodings": 8, "decoder_width": 16}),
+)
+
+SCALES: Mapping[str, Scale] = MappingProxyType({scale.name: scale for scale in (MINI, FULL, SYNTHETIC)})
+
+
+def parse_folds(text: str | None) -> tuple[int, ...] | None:
+    """`"0,1"` -> (0, 1); None stays None."""
+    if text is None:
+        return None
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError as problem:
+        raise Error(f"--folds takes numbers such as 0,1, got {text!r}.") from problem
+
+
+def named(name: str) -> Scale:
+    """The scale called `name`."""
+    if name not in SCALES:
+        raise Error(f"No scale is called {name!r}: choose from {', '.join(SCALES)}.")
+    return SCALES[name]

@@ -1,0 +1,124 @@
+"""A plan is the least work for its tables, and knows what is done."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dgpnet.errors import Error
+from dgpnet.reproduce.plan import Places, Planner, Weights, places
+from dgpnet.reproduce.scales import FULL, MINI, SCALES, named, parse_folds
+from dgpnet.reproduce.tables import FINAL, select
+
+NOWHERE = Places({}, {})
+
+
+def test_four_tables_share_their_networks_at_mini_scale() -> None:
+    plan = Planner(MINI, NOWHERE).plan(select(["kernels", "covariance", "levels", "baselines"]))
+    assert len(plan.runs) == 11
+    assert plan.wanted == 14
+    assert len({run.key for run in plan.runs}) == 11
+    assert {run.config.sources[0].fold for run in plan.runs} == {1}
+    assert all(run.config.shots == (1,) and run.config.iterations == 1500 for run in plan.runs)
+    assert all(test.episodes == 1000 and test.classes == ("cat", "chair", "cow") for test in plan.tests)
+
+
+def test_full_scale_is_the_papers_protocol() -> None:
+    plan = Planner(FULL, NOWHERE).plan(select(["sota"]))
+    pascal = [run for run in plan.runs if run.config.sources[0].dataset == "pascal"]
+    coco = [run for run in plan.runs if run.config.sources[0].dataset == "coco"]
+    assert len(pascal) == len(coco) == 2 * 2 * 4  # encoders, shots, folds
+    assert {(run.config.iterations, run.config.network.size, run.config.episodes) for run in pascal} == {
+        (20_000, 384, 8)
+    }
+    assert {(run.config.iterations, run.config.network.size, run.config.decay_at) for run in coco} == {
+        (40_000, 512, 0.75)
+    }
+    assert {test.episodes for test in plan.tests if test.dataset == "coco"} == {20_000}
+    assert {test.seeds for test in plan.tests} == {5}
+
+
+def test_more_than_one_shot_is_tested_with_the_five_shot_network() -> None:
+    planner = Planner(FULL, NOWHERE)
+    pascal = FULL.benchmarks["pascal"]
+    trained = {shots: planner.test(pascal, 0, shots, FINAL).run.config.shots for shots in (1, 2, 5, 10)}
+    assert trained == {1: (1,), 2: (5,), 5: (5,), 10: (5,)}
+    assert Planner(MINI, NOWHERE).test(MINI.benchmarks["pascal"], 1, 5, FINAL).run.config.shots == (1,)
+
+
+def test_coco_to_pascal_trains_nothing_of_its_own() -> None:
+    planner = Planner(FULL, NOWHERE)
+    both = planner.plan(select(["coco", "coco2pascal"]))
+    assert len(both.runs) == len(planner.plan(select(["coco"])).runs)
+    assert {test.dataset for test in both.tests} == {"coco", "coco2pascal"}
+
+
+def test_a_runs_name_follows_from_what_decides_its_outcome_and_not_from_paths() -> None:
+    benchmark = MINI.benchmarks["pascal"]
+
+    def key(where: Places = NOWHERE, settings: tuple[str, ...] = (), **changes: object) -> str:
+        return Planner(MINI, where, settings).run(benchmark, 1, 1, changes).key
+
+    assert key() == key(Places({"": "/somewhere"}, {}))
+    one = Places({}, {"resnet50": Weights("a/path", "digest", "3x3")})
+    assert key(one) == key(Places({}, {"resnet50": Weights("another", "digest", "3x3")})) != key()
+    assert key(one) != key(Places({}, {"resnet50": Weights("a/path", "other", "3x3")}))
+    assert key(kernel="linear") != key() != key(settings=("precision=bf16",))
+
+
+def test_weights_decide_where_the_strides_are() -> None:
+    where = Places({}, {"resnet50": Weights("keras", "digest", "1x1")})
+    assert Planner(MINI, where).run(MINI.benchmarks["pascal"], 1, 1, FINAL).config.network.stride_on == "1x1"
+
+
+def test_rows_without_weights_and_benchmarks_outside_the_scale_are_left_out_and_said() -> None:
+    where = Places({}, {"resnet50": Weights("x", "digest", "3x3")})
+    plan = Planner(MINI, where).plan(select(["sota", "grid-coco"]))
+    assert {run.config.network.encoder for run in plan.runs} == {"resnet50"}
+    assert any("resnet101" in reason and "sota" in reason for reason in plan.left_out)
+    assert any("coco" in reason and "grid-coco" in reason for reason in plan.left_out)
+
+
+def test_overrides_reach_every_benchmark_and_named_classes_stay_with_their_fold() -> None:
+    changed = MINI.changed(iterations=7, episodes=9, seeds=2)
+    benchmark = changed.benchmarks["pascal"]
+    assert (benchmark.iterations, benchmark.episodes, changed.seeds) == (7, 9, 2)
+    assert benchmark.classes == ("cat", "chair", "cow")
+    assert MINI.changed(folds=(1,)).benchmarks["pascal"].classes == ("cat", "chair", "cow")
+    assert MINI.changed(folds=(2,)).benchmarks["pascal"].classes == ()
+
+
+def test_a_test_of_other_episodes_has_another_name() -> None:
+    planner = Planner(MINI, NOWHERE)
+    test = planner.test(MINI.benchmarks["pascal"], 1, 1, FINAL)
+    assert len({test.key, replace(test, shots=5).key, replace(test, episodes=7).key, replace(test, seeds=3).key}) == 4
+    assert replace(test, root="/elsewhere").key == test.key
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda: named("huge"), "No scale is called 'huge'"),
+        (lambda: parse_folds("one"), "--folds takes numbers"),
+        (lambda: MINI.changed(folds=(4,)), "--folds takes numbers out of 0,1,2,3"),
+        (lambda: MINI.changed(iterations=0), "--iterations must be at least 1"),
+        (lambda: places(["/no/such/folder"]), "/no/such/folder does not exist"),
+        (lambda: places([], ["/no/such/file"]), "/no/such/file does not exist"),
+    ],
+)
+def test_wrong_use_is_explained(wrong: object, message: str) -> None:
+    with pytest.raises(Error, match=message):
+        wrong()  # type: ignore[operator]
+
+
+def test_roots_are_for_all_datasets_or_for_one(tmp_path: Path) -> None:
+    for name in ("all", "coco"):
+        (tmp_path / name).mkdir()
+    where = places([str(tmp_path / "all"), f"coco={tmp_path / 'coco'}"])
+    assert where.root("pascal") == str(tmp_path / "all")
+    assert where.root("coco") == str(tmp_path / "coco")
+
+
+def test_every_scale_can_be_planned_whole() -> None:
+    for scale in SCALES.values():
+        assert Planner(scale, NOWHERE).plan(select([])).runs

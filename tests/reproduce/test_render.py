@@ -1,0 +1,103 @@
+"""Tables come out as Markdown, CSV, JSON and pictures, the paper's figure beside ours."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from dgpnet.reproduce import render
+from dgpnet.reproduce.plan import Places, Planner
+from dgpnet.reproduce.results import Measured, Results
+from dgpnet.reproduce.scales import MINI
+from dgpnet.reproduce.tables import ENTRIES, Grid, Table
+
+PLANNER = Planner(MINI, Places({}, {}))
+
+
+def table(name: str) -> Table:
+    entry = ENTRIES[name]
+    assert isinstance(entry, Table)
+    return entry
+
+
+@pytest.fixture
+def kernels(tmp_path: Path) -> render.Filled:
+    results = Results(tmp_path)
+    for row, miou in zip(table("kernels").rows, (0.55, 0.58, 0.60), strict=True):
+        for column in table("kernels").columns[:2]:
+            (test,) = PLANNER.cell(row, column)
+            results.record_test(test, Measured((miou,), (miou,), 0.01, 1.0, 1.0))
+    return render.filled(table("kernels"), PLANNER, results)
+
+
+def test_markdown_has_the_papers_line_over_ours_and_says_which_orderings_hold(kernels: render.Filled) -> None:
+    text = render.markdown(kernels, "dgpnet reproduce kernels")
+    lines = text.splitlines()
+    theirs = lines.index("| SE | paper | 62.1 | 69.9 | 41.7 | 51.2 | 5.5 |")
+    assert lines[theirs + 1] == "| SE | **ours** | **60.0** | **60.0** | – | – | **5.0** |"
+    assert "- SE over Linear: holds (+5.0, in 2 of 2 columns; ± 1.4)" in lines
+    assert "PASCAL-5i-mini, fold 1 (cat, chair, cow), 1,500 iterations" in text
+    assert "compare orderings, not figures" in text
+    assert "dgpnet reproduce kernels" in lines
+
+
+def test_csv_has_one_line_a_figure(kernels: render.Filled) -> None:
+    rows = list(csv.DictReader(io.StringIO(render.comma_separated(kernels))))
+    ours = [row for row in rows if row["from"] == "ours"]
+    assert len(ours) == 6
+    assert len(rows) == 6 + 12
+    assert {row["value"] for row in ours if row["row"] == "SE"} == {"60.0"}
+
+
+def test_json_has_both_figures_and_the_orderings(kernels: render.Filled) -> None:
+    content = json.loads(json.dumps(render.plain(kernels, "command")))
+    cell = content["rows"][2]["columns"][0]
+    assert cell["paper"]["value"] == 62.1
+    assert cell["ours"]["mean"] == pytest.approx(60.0)
+    assert content["rows"][2]["mean_delta"] == {"paper": 5.5, "ours": pytest.approx(5.0)}
+    assert all(ordering["holds"] for ordering in content["orderings"])
+
+
+def test_files_are_written_with_a_picture_for_each_benchmark_that_was_measured(
+    kernels: render.Filled, tmp_path: Path
+) -> None:
+    paths = render.write(kernels, tmp_path / "tables", "command")
+    names = {path.name for path in paths}
+    assert names == {"kernels.md", "kernels.csv", "kernels.json", "kernels-pascal.png"}
+    assert all(path.is_file() for path in paths)
+    assert "](kernels-pascal.png)" in (tmp_path / "tables" / "kernels.md").read_text(encoding="utf-8")
+
+
+def test_the_first_figure_is_drawn_even_before_anything_is_measured(tmp_path: Path) -> None:
+    empty = render.filled(table("shots"), PLANNER, Results(tmp_path))
+    assert not empty.begun
+    drawn = dict(render.plots(empty))
+    assert set(drawn) == {"pascal", "coco"}
+    assert all(isinstance(picture, Image.Image) for picture in drawn.values())
+
+
+def test_a_wide_table_is_cut_into_one_for_each_benchmark(tmp_path: Path) -> None:
+    text = render.markdown(render.filled(table("shots"), PLANNER, Results(tmp_path)), "command")
+    headers = [line for line in text.splitlines() if line.startswith("| Method")]
+    assert [line.count("-shot") for line in headers] == [10, 10]
+    lines = text.splitlines()
+    coco = lines.index(headers[1])
+    assert not any("CRNet" in line for line in lines[coco:])  # it has no figure there
+
+
+@pytest.mark.parametrize("name", [name for name, entry in ENTRIES.items() if isinstance(entry, Table)])
+def test_every_table_can_be_written_empty(name: str, tmp_path: Path) -> None:
+    one = render.filled(table(name), PLANNER, Results(tmp_path))
+    assert all(row.label in render.markdown(one, "command") for row in table(name).rows)
+    assert not one.checks
+
+
+def test_the_page_of_a_grid_says_how_episodes_were_chosen() -> None:
+    grid = ENTRIES["grid-shots"]
+    assert isinstance(grid, Grid)
+    text = render.grid_markdown(grid, MINI.benchmarks["pascal"], "command")
+    assert "grid-shots.png" in text
+    assert "not chosen by how well they came out" in text
