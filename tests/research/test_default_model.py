@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from dgpnet import data
+from dgpnet import data, weights
 from dgpnet.network import Config, DGPNet
-from research.default_model import MODERATE, VARIANTS, configuration, measure, provenance_of
+from dgpnet.training import TrainConfig, recipe
+from dgpnet.training.config import differences
+from research.default_model import MODERATE, SHIPPED, VARIANTS, configuration, measure, provenance_of
 
 
 def made(name: str, *, hold_out: bool = True):  # type: ignore[no-untyped-def]
@@ -39,9 +41,21 @@ def test_classes_are_held_out_only_while_variants_are_compared() -> None:
     assert [s.fold for s in made("light", hold_out=False).sources] == [None] * 4
 
 
-def test_combined_is_both_of_what_it_names() -> None:
+def test_the_steps_lead_to_what_ships() -> None:
     combined, views, overlap = (made(name) for name in ("combined", "views", "overlap"))
     assert combined == dataclasses.replace(views, overlap=overlap.overlap) and combined.self_episodes > 0
+
+
+@pytest.mark.parametrize("model", SHIPPED)
+def test_what_ships_is_the_strong_recipe_but_for_data_length_and_widths(model: str) -> None:
+    variant, iterations = SHIPPED[model]
+    config = configuration(variant, Path(), Path(), hold_out=False, iterations=iterations, seed=0)
+    changed = {difference.partition(":")[0] for difference in differences(recipe("strong"), config)}
+    own = {"sources", "encoder_weights", "iterations", "precision", "decay_at"}  # cosine has no use for the last
+    widths = {f"network.{name}" for name in ("encoder", "stride_on", "features", "encodings", "decoder_width")}
+    assert {name.partition("[")[0] for name in changed} <= own | widths
+    # ... and it is what the file in the package says of itself.
+    assert config == TrainConfig.from_json(json.dumps(weights.read_metadata(model)["provenance"]["training"]))
 
 
 def test_objects_are_pasted_of_classes_that_are_trained_on() -> None:

@@ -187,7 +187,7 @@ def recipe(name: str, dataset: str = "pascal") -> TrainConfig:
             decay_at=0.775 if coco else 0.55,  # 9,000 steps remain
             protocol="reference",
         ),
-        "strong": dataclasses.replace(  # best of some twenty, one seed: docs/results/default-model.md
+        "strong": dataclasses.replace(  # what the models that ship were trained by: docs/results/default-model.md
             base,
             network=base.network.but(similarity=True),
             projection="principal",
