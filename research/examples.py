@@ -21,7 +21,7 @@ import torch
 import typer
 
 from dgpnet import data, pictures
-from dgpnet.benchmark.timing import Stopwatch, machine, measure_laps
+from dgpnet.benchmark.timing import Effort, Stopwatch, machine, measure_laps
 from dgpnet.data.dataset import Dataset
 from dgpnet.errors import Error
 from dgpnet.files import atomic
@@ -106,8 +106,8 @@ def query_times(segmenter: Segmenter, memory: Memory, photo: Prepared) -> list[f
         network.decode(features, maps, 1)
         clock.lap("network")
 
-    laps = measure_laps(ask, segmenter.device, warmup=1, calls=5, seconds=10)
-    return [laps[name].median / 1e3 if name in laps else 0.0 for name in ("gp", "similarity", "total")]
+    laps = measure_laps(ask, segmenter.device, Effort(calls=5, seconds=10, warmup=1))
+    return [laps.get(name, 0.0) / 1e3 for name in ("gp", "similarity", "total")]
 
 
 def main(

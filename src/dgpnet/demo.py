@@ -15,9 +15,7 @@ from dgpnet import weights
 from dgpnet.annotations import read_support
 from dgpnet.data.dataset import class_id_of, label_of
 from dgpnet.data.synthetic import Synthetic
-from dgpnet.errors import Error
 from dgpnet.images import IGNORE, read_mask, read_photo, write_mask
-from dgpnet.network import PRESETS, DGPNet
 from dgpnet.pictures import grid, heat_map, overlay, save
 from dgpnet.segmenter import Segmenter, load
 from dgpnet.segmenter.folder import Job, Options, support_fingerprint
@@ -69,7 +67,9 @@ class Scene:
 
 def run(out: Path, *, model: str, device: str | None, say: Say) -> Path:
     """Paint, learn, segment and report each scene below `out`; returns the picture that shows them all."""
-    segmenter = _segmenter(model, device, say)
+    segmenter = load(model, device=device)
+    megabytes = weights.checkpoint_path(model).stat().st_size / 1e6
+    say(f"Model: {model} ({segmenter.network.config.encoder}, {megabytes:.0f} MB) on {segmenter.device}.")
     rows: list[list[Image.Image | None]] = []
     labels: list[str] = []
     for scene in scenes():
@@ -150,22 +150,6 @@ def _shapes() -> Scene:
         {f"scene-{i}": photo for i, (photo, _) in enumerate(others)},
         {f"scene-{i}": mask for i, (_, mask) in enumerate(others)},
     )
-
-
-def _segmenter(model: str, device: str | None, say: Say) -> Segmenter:
-    """The model asked for; where the default does not ship yet, an untrained network, and a plain word about it."""
-    try:
-        segmenter = load(model, device=device)
-    except Error:
-        if model != "default":
-            raise
-        say("The default model does not come with this copy of dgpnet. This demo uses an UNTRAINED network:")
-        say("it shows every step, but its masks mean nothing. Give a trained one with --model.")
-        return Segmenter(DGPNet(PRESETS["small"]))
-    path = weights.checkpoint_path(model)
-    megabytes = path.stat().st_size / 1e6
-    say(f"Model: {model} ({segmenter.network.config.encoder}, {megabytes:.0f} MB) on {segmenter.device}.")
-    return segmenter
 
 
 def _segment(segmenter: Segmenter, scene: Scene, folder: Path) -> Path:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from dgpnet.benchmark import bench, growth, naive, report, speed, throughput
-from dgpnet.benchmark.speed import Effort
+from dgpnet.benchmark.timing import Effort
 from dgpnet.errors import Error
 from dgpnet.network import DGPNet
 from dgpnet.network.fast import Predictor
@@ -31,7 +31,7 @@ SETTINGS = bench.Settings(
     photographs=4,
     copy_megabytes=1,
     matrix_side=64,
-    effort=Effort(1, 0.1),
+    effort=Effort(1, 0.1, 1),
 )
 
 
@@ -123,7 +123,9 @@ def test_an_unknown_section_is_refused(tmp_path: Path) -> None:
 
 def test_a_cached_concept_agrees_with_the_naive_path() -> None:
     network = speed.settle(DGPNet(TINY).eval().requires_grad_(False), 64)
-    found = speed.cached(naive.unfolded(network), Predictor(network), batch=2, shots=2, size=64, effort=Effort(1, 0.1))
+    found = speed.cached(
+        naive.unfolded(network), Predictor(network), batch=2, shots=2, size=64, effort=Effort(1, 0.1, 1)
+    )
     assert found["agreement"] > 0.99
     assert found["ours_ms_per_photograph"] == found["ours_ms"] / 2
 
@@ -148,7 +150,7 @@ def test_inputs_are_photographs_with_masks_that_show_something() -> None:
 def test_growth_measures_exact_and_inducing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(growth, "INDUCING_POINTS", 4)
     points = [
-        {"against": "shots", **growth.measured(shots=shots, side=64, kind=kind, device=CPU, effort=Effort(1, 0.05))}
+        {"against": "shots", **growth.measured(shots=shots, side=64, kind=kind, device=CPU, effort=Effort(1, 0.05, 1))}
         for shots in (1, 3)
         for kind in (growth.EXACT, growth.INDUCING)
     ]

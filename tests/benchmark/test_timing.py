@@ -6,14 +6,9 @@ import pytest
 import torch
 
 from dgpnet import processor
-from dgpnet.benchmark.timing import Stopwatch, ceilings, machine, measure, measure_laps, peak_memory, summary
+from dgpnet.benchmark.timing import Effort, Stopwatch, ceilings, machine, measure, measure_laps, peak_memory
 
 CPU = torch.device("cpu")
-
-
-def test_a_summary_has_the_median_and_the_quartiles() -> None:
-    found = summary([5.0, 1.0, 3.0, 100.0, 2.0])
-    assert (found.median, found.low, found.high, found.calls) == (3.0, 2.0, 5.0, 5)
 
 
 def test_measure_counts_milliseconds_and_stops_in_time() -> None:
@@ -23,14 +18,19 @@ def test_measure_counts_milliseconds_and_stops_in_time() -> None:
         calls.append(1)
         time.sleep(0.02)
 
-    found = measure(work, CPU, warmup=1, calls=1000, seconds=0.1)
-    assert 20 <= found.median < 200
-    assert len(calls) <= 1 + 6
-    assert found.calls == len(calls) - 1
+    assert 20 <= measure(work, CPU, Effort(calls=1000, seconds=0.1, warmup=1)) < 200
+    assert 2 <= len(calls) <= 1 + 6
+
+
+def test_one_slow_call_does_not_move_the_median() -> None:
+    waits = iter([0.0, 0.2, 0.0, 0.0, 0.0])
+    assert measure(lambda: time.sleep(next(waits)), CPU, Effort(calls=5, seconds=5, warmup=0)) < 100
 
 
 def test_measure_works_at_least_once_however_long_it_takes() -> None:
-    assert measure(lambda: time.sleep(0.03), CPU, warmup=0, calls=5, seconds=0.0).calls == 1
+    calls: list[int] = []
+    assert measure(lambda: calls.append(1), CPU, Effort(calls=5, seconds=0.0, warmup=0)) >= 0
+    assert calls == [1]
 
 
 def test_laps_of_one_name_add_up_and_the_total_is_their_sum() -> None:
@@ -39,10 +39,10 @@ def test_laps_of_one_name_add_up_and_the_total_is_their_sum() -> None:
             time.sleep(0.01)
             clock.lap(name)
 
-    found = measure_laps(work, CPU, warmup=0, calls=3)
+    found = measure_laps(work, CPU, Effort(calls=3, warmup=0))
     assert set(found) == {"a", "b", "total"}
-    assert found["a"].median >= 19
-    assert found["total"].median == pytest.approx(found["a"].median + found["b"].median, rel=0.3)
+    assert found["a"] >= 19
+    assert found["total"] == pytest.approx(found["a"] + found["b"], rel=0.3)
 
 
 def test_ceilings_are_positive_and_the_machine_has_a_name() -> None:

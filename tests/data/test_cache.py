@@ -76,7 +76,7 @@ def test_an_object_that_vanishes_keeps_a_pixel(toy_of, tmp_path: Path) -> None:
     mask[60:62, 3] = 6
     assert set(np.unique(resize_mask(mask, (10, 10)))) == {0}
     cache = cached(toy_of([mask]), 10, tmp_path)
-    small = cache.small_mask(0)
+    small = cache.masks[0]
     assert small[3, 7] == 5
     assert small[6, 0] == 6
     assert np.count_nonzero(small) == 2
@@ -104,7 +104,7 @@ def test_anchors_are_pixels_of_their_pair(toy_of, rng, tmp_path: Path) -> None:
     points = np.round((cache.anchors() + 1) * 10 - 0.5).astype(int)
     assert points.shape == (len(cache.pairs), 8, 2)
     for (photo, c), rows in zip(cache.pairs, points, strict=True):
-        assert all(cache.small_mask(photo)[y, x] == c for x, y in rows)
+        assert all(cache.masks[photo][y, x] == c for x, y in rows)
 
 
 def test_crops_of_a_cache_always_show_the_class(toy_of, tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_a_file_that_changes_makes_another_cache(voc: Path, save, tmp_path: Path
     save(voc / "SegmentationClassAug" / "a7.png", np.repeat(np.arange(2, dtype=np.uint8), 30)[None].repeat(40, 0))
     second = build("pascal", voc, size=16, cache=tmp_path / "cache")
     assert first.folder != second.folder
-    assert second.small_mask(second.names.index("JPEGImages/a7.jpg")).mean() == 0.5
+    assert second.masks[second.names.index("JPEGImages/a7.jpg")].mean() == 0.5
 
 
 def test_a_full_disk_is_noticed_before_anything_is_decoded(toy, tmp_path: Path, monkeypatch) -> None:

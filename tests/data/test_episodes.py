@@ -24,7 +24,6 @@ from dgpnet.data.episodes import (
     sample,
     sample_batch,
     trainable,
-    training_episode,
 )
 from dgpnet.errors import Error
 
@@ -161,7 +160,7 @@ def test_a_training_episode_does_not_depend_on_the_batch(toy, options: dict) -> 
         assert torch.equal(alone.index[0], eight.index[row])
         assert torch.equal(alone.class_id[0], eight.class_id[row])
         assert torch.equal(alone.parameters[0], eight.parameters[row])
-    assert eight.episodes()[5] == training_episode(dataset, 4, 21, 3, **options)
+    assert eight.episodes()[5] == sample(dataset, 4, [21], 3, **options).episodes()[0]
 
 
 def test_a_batch_is_split_between_processes_by_slices(toy) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, cast
-
-from torch import Tensor, nn
+from functools import partial
+from typing import Any
 
 from dgpnet import data
 from dgpnet.benchmark import naive
-from dgpnet.evaluation.measure import Loaded, load, measure
+from dgpnet.evaluation.measure import Network, load, measure
 from dgpnet.metrics import IoU
 from dgpnet.network import DGPNet
 from dgpnet.network.fast import Predictor
@@ -18,32 +17,19 @@ from dgpnet.segmenter import Calibration
 UNIT = 256
 
 
-class _Path(nn.Module):
-    """One way of doing an episode, in the shape that the evaluation asks for."""
-
-    def __init__(self, network: DGPNet, predictor: Predictor | None) -> None:
-        super().__init__()
-        self.network, self.predictor = network, predictor
-
-    def forward(self, supports: Tensor, masks: Tensor, query: Tensor) -> Tensor:
-        if self.predictor is not None:
-            return self.predictor.episode(supports, masks, query)
-        return naive.episode(self.network, supports, masks, query)
-
-
 def compared(
     network: DGPNet, predictor: Predictor, dataset: data.Dataset, *, episodes: int, shots: int
 ) -> dict[str, Any]:
     """mIoU in percent of both paths on the first `episodes` of seed 0; `dataset` is cached at the network's size."""
-    paths = {"naive_miou": _Path(network, None), "ours_miou": _Path(network, predictor)}
+    paths: dict[str, Network] = {"naive_miou": partial(naive.episode, network), "ours_miou": predictor.episode}
     scores = {name: IoU() for name in paths}
     with ThreadPoolExecutor(4) as readers:
         for first in range(0, episodes, UNIT):
             indices = range(first, min(first + UNIT, episodes))
             drawn = data.episodes(dataset, seed=0, indices=indices, max_shots=shots)
-            loaded: Loaded = load(dataset, drawn, shots, pin=False, executor=readers).to(predictor.device)
+            loaded = load(dataset, drawn, shots, pin=False, executor=readers).to(predictor.device)
             for name, path in paths.items():
-                found = measure(cast(DGPNet, path), loaded, drawn, shots, calibration=Calibration())
+                found = measure(path, loaded, drawn, shots, calibration=Calibration())
                 scores[name].update([episode.class_id for episode in drawn], found.counts.cpu().numpy())
     miou = {name: 100 * iou.compute(resamples=0).miou for name, iou in scores.items()}
     moved = miou["ours_miou"] - miou["naive_miou"]

@@ -18,13 +18,13 @@ import torch
 
 from dgpnet import data, pictures, weights
 from dgpnet.benchmark import accuracy, growth, naive, report, speed, timing
-from dgpnet.benchmark.speed import Effort
 from dgpnet.benchmark.throughput import end_to_end
+from dgpnet.benchmark.timing import Effort
 from dgpnet.errors import Error
 from dgpnet.files import atomic
 from dgpnet.network import PRESETS, Config, DGPNet
 from dgpnet.network.fast import Predictor
-from dgpnet.segmenter import Segmenter
+from dgpnet.segmenter import Segmenter, load
 
 Say = Callable[[str], None]
 
@@ -199,7 +199,7 @@ class Bench:
         return points
 
     def end_to_end(self) -> dict[str, Any]:
-        """From JPEG files to PNG masks, with the shipped model where there is one."""
+        """From JPEG files to PNG masks, with the default model unless another network was asked for."""
         with tempfile.TemporaryDirectory(prefix="dgpnet-benchmark-") as folder:
             return end_to_end(self._segmenter(), Path(folder), photographs=self.settings.photographs)
 
@@ -230,10 +230,7 @@ class Bench:
     def _segmenter(self) -> Segmenter:
         if self.settings.checkpoint or self.settings.network != PRESETS["paper"]:
             return Segmenter(self.network)
-        try:
-            return Segmenter(weights.load(weights.checkpoint_path("default"), device=self.settings.device))
-        except Error:  # none is shipped
-            return Segmenter(self.network)
+        return load("default", device=self.settings.device)
 
 
 SECTIONS: tuple[str, ...] = (

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from dgpnet import pictures
-from dgpnet.benchmark.speed import Effort
-from dgpnet.benchmark.timing import measure, peak_memory
+from dgpnet.benchmark.timing import Effort, measure, peak_memory
 from dgpnet.gp import GaussianProcess, Posterior, SquaredExponential
 from dgpnet.network import PRESETS
 from dgpnet.pictures import Picture, Series
@@ -45,11 +45,12 @@ def measured(
     def ask() -> None:
         posterior[0].predict(grid, window)
 
-    with torch.no_grad():  # counting memory is the warm-up: the largest problems take seconds
+    effort = replace(effort, warmup=0)  # counting memory warms up: the largest problems take seconds
+    with torch.no_grad():
         learn_bytes = peak_memory(learn, device)
-        learn_ms = measure(learn, device, warmup=0, calls=effort.calls, seconds=effort.seconds).median
+        learn_ms = measure(learn, device, effort)
         ask_bytes = peak_memory(ask, device)
-        ask_ms = measure(ask, device, warmup=0, calls=effort.calls, seconds=effort.seconds).median
+        ask_ms = measure(ask, device, effort)
     return {
         "kind": kind,
         "shots": shots,

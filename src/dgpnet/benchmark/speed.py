@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,20 +18,12 @@ from torch import Tensor, nn
 from dgpnet import data
 from dgpnet.benchmark import floor, naive
 from dgpnet.benchmark.naive import TOTAL
-from dgpnet.benchmark.timing import Ceilings, Stopwatch, Timing, measure, measure_laps, peak_memory
+from dgpnet.benchmark.timing import Ceilings, Effort, Stopwatch, measure, measure_laps, peak_memory
 from dgpnet.network import DGPNet, Memory
 from dgpnet.network.fast import Graph, Predictor, Several
 
 DIFFERENT = 12
 """Photographs that are rendered."""
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How hard to measure: calls of each piece of work at most, and seconds."""
-
-    calls: int = 20
-    seconds: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -89,12 +81,12 @@ def runtimes(
     one = inputs(batch, shots, size, device)
     episode = (one.supports, one.masks, one.query)
     with torch.no_grad():
-        plain = measure_laps(lambda clock: naive.episode(network, *episode, clock), device, **_limits(effort))
+        plain = measure_laps(lambda clock: naive.episode(network, *episode, clock), device, effort)
         plain_memory = peak_memory(lambda: naive.episode(network, *episode), device)
         expected = naive.episode(network, *episode)
-        ours = {name: _median(work, device, effort) for name, work in parts(predictor, one).items()}
+        ours = {name: measure(work, device, effort) for name, work in parts(predictor, one).items()}
         ours_memory = peak_memory(lambda: predictor.episode(*episode), device)
-        ours[TOTAL] = _median(lambda: predictor.episode(*episode), device, effort)
+        ours[TOTAL] = measure(lambda: predictor.episode(*episode), device, effort)
         found = predictor.episode(*episode)
     # Our learner encodes masks and conditions the process in one call: the first is known, the second is the rest.
     ours[naive.PREPARE] = max(0.0, ours[naive.PREPARE] - ours[naive.ENCODE_MASKS])
@@ -103,10 +95,10 @@ def runtimes(
         "batch": batch,
         "shots": shots,
         "size": size,
-        "naive_ms": {**{part: plain[part].median for part in naive.PARTS}, TOTAL: plain["total"].median},
+        "naive_ms": {**{part: plain[part] for part in naive.PARTS}, TOTAL: plain["total"]},
         "ours_ms": {part: ours[part] for part in (*naive.PARTS, TOTAL)},
         "floor_ms": {**least, TOTAL: sum(least.values())},
-        "ratio": plain["total"].median / ours[TOTAL],
+        "ratio": plain["total"] / ours[TOTAL],
         "naive_bytes": plain_memory,
         "ours_bytes": ours_memory,
         "agreement": agreement(expected, found),
@@ -200,10 +192,10 @@ def cached(
             naive.ask(network, known, queries)
             clock.lap("naive")
 
-        longer = Effort(effort.calls, 4 * effort.seconds)
-        times = measure_laps(both, device, **_limits(longer))
-        ours, query_only = times["ours"].median, times["naive"].median
-        anew = _median(lambda: naive.episode(network, *episode), device, effort)
+        longer = replace(effort, seconds=4 * effort.seconds)
+        times = measure_laps(both, device, longer)
+        ours, query_only = times["ours"], times["naive"]
+        anew = measure(lambda: naive.episode(network, *episode), device, effort)
         same = agreement(naive.ask(network, known, queries), predictor.predict(memory, queries)[:, 0])
     return {
         "batch": batch,
@@ -238,7 +230,7 @@ def naive_training(network: DGPNet, *, episodes: int, shots: int, size: int, eff
         optimiser.step()
 
     memory = peak_memory(step, device)
-    return {"ms": _median(step, device, effort), "bytes": memory}
+    return {"ms": measure(step, device, effort), "bytes": memory}
 
 
 def our_training(
@@ -269,7 +261,7 @@ def our_training(
         run.set_rates(0)
         prepared = store.inputs(batch_at(dataset, config, 0))
         memory = peak_memory(lambda: stepper.run(prepared), device)
-        milliseconds = _median(lambda: stepper.run(prepared), device, effort)
+        milliseconds = measure(lambda: stepper.run(prepared), device, effort)
     return {"ms": milliseconds, "bytes": memory}
 
 
@@ -293,15 +285,3 @@ def training(
         "naive_bytes": plain["bytes"],
         "ours_bytes": ours["bytes"],
     }
-
-
-def _median(work: Callable[[], object], device: torch.device, effort: Effort) -> float:
-    return _timed(work, device, effort).median
-
-
-def _timed(work: Callable[[], object], device: torch.device, effort: Effort) -> Timing:
-    return measure(work, device, **_limits(effort))
-
-
-def _limits(effort: Effort) -> dict[str, Any]:
-    return {"calls": effort.calls, "seconds": effort.seconds, "warmup": 3 if effort.calls > 3 else 1}

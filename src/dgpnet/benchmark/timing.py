@@ -20,41 +20,33 @@ Work = Callable[[], object]
 
 
 @dataclass(frozen=True)
-class Timing:
-    """Milliseconds a call: the median, and the quartiles around it."""
+class Effort:
+    """How hard to measure: at most so many calls of a piece of work, and seconds; before that, calls to warm up."""
 
-    median: float
-    low: float
-    high: float
-    calls: int
-
-
-def summary(milliseconds: list[float]) -> Timing:
-    """The median and quartiles of some times."""
-    ordered = sorted(milliseconds)
-    count = len(ordered)
-    return Timing(statistics.median(ordered), ordered[count // 4], ordered[(3 * count) // 4], count)
+    calls: int = 20
+    seconds: float = 1.0
+    warmup: int = 3
 
 
-def measure(work: Work, device: torch.device, *, warmup: int = 3, calls: int = 20, seconds: float = 2.0) -> Timing:
-    """Time `work` at most `calls` times and, each call being short, no longer than `seconds`; at least once.
+def measure(work: Work, device: torch.device, effort: Effort) -> float:
+    """Milliseconds that `work` takes: the median of some calls, at least one.
 
-    Warming up takes `warmup` calls, fewer where they last longer than `seconds`.
+    Warming up takes fewer calls than it should where they last longer than the seconds of `effort`.
     """
     begin = time.perf_counter()
-    for _ in range(warmup):
-        if time.perf_counter() - begin > seconds:
+    for _ in range(effort.warmup):
+        if time.perf_counter() - begin > effort.seconds:
             break
         work()
         synchronise(device)
     times: list[float] = []
     begin = time.perf_counter()
-    while not times or (len(times) < calls and time.perf_counter() - begin < seconds):
+    while not times or (len(times) < effort.calls and time.perf_counter() - begin < effort.seconds):
         clock = Stopwatch(device)
         work()
         clock.lap("all")
         times.append(clock.milliseconds()["all"])
-    return summary(times)
+    return statistics.median(times)
 
 
 class Stopwatch:
@@ -88,26 +80,19 @@ class Stopwatch:
         return found
 
 
-def measure_laps(
-    work: Callable[[Stopwatch], object],
-    device: torch.device,
-    *,
-    warmup: int = 3,
-    calls: int = 20,
-    seconds: float = 2.0,
-) -> dict[str, Timing]:
+def measure_laps(work: Callable[[Stopwatch], object], device: torch.device, effort: Effort) -> dict[str, float]:
     """Like `measure`, for work that calls `lap` on the stopwatch it is given; "total" is the sum of its laps."""
     laps: list[dict[str, float]] = []
     begin = time.perf_counter()
-    for done in range(warmup + calls):
-        if laps and time.perf_counter() - begin > seconds:
+    for done in range(effort.warmup + effort.calls):
+        if laps and time.perf_counter() - begin > effort.seconds:
             break
         clock = Stopwatch(device)
         work(clock)
         found = clock.milliseconds()
-        if done >= warmup or time.perf_counter() - begin > seconds:
+        if done >= effort.warmup or time.perf_counter() - begin > effort.seconds:
             laps.append({**found, "total": sum(found.values())})
-    return {name: summary([lap[name] for lap in laps]) for name in laps[0]}
+    return {name: statistics.median(lap[name] for lap in laps) for name in laps[0]}
 
 
 def peak_memory(work: Work, device: torch.device) -> int | None:
@@ -144,18 +129,19 @@ def ceilings(device: torch.device, *, megabytes: int = 1024, side: int = 8192, s
     """Measure a big copy and big matrix products. A copy reads and writes: both count as bytes moved."""
     source = torch.empty(megabytes << 18, dtype=torch.float32, device=device).normal_()
     target = torch.empty_like(source)
-    copied = measure(lambda: target.copy_(source), device, seconds=seconds)
+    effort = Effort(seconds=seconds)
+    copied = measure(lambda: target.copy_(source), device, effort)
     return Ceilings(
-        2 * source.numel() * source.element_size() / copied.median * 1e3,
-        _matmul(torch.float32, side, device, seconds),
-        _matmul(torch.bfloat16, side, device, seconds) if device.type != "cpu" or processor.half_works() else 0.0,
+        2 * source.numel() * source.element_size() / copied * 1e3,
+        _matmul(torch.float32, side, device, effort),
+        _matmul(torch.bfloat16, side, device, effort) if device.type != "cpu" or processor.half_works() else 0.0,
     )
 
 
-def _matmul(dtype: torch.dtype, side: int, device: torch.device, seconds: float) -> float:
+def _matmul(dtype: torch.dtype, side: int, device: torch.device, effort: Effort) -> float:
     a = torch.randn(side, side, device=device).to(dtype)
     b = torch.randn(side, side, device=device).to(dtype)
-    return 2 * side**3 / measure(lambda: a @ b, device, seconds=seconds).median * 1e3
+    return 2 * side**3 / measure(lambda: a @ b, device, effort) * 1e3
 
 
 def machine(device: torch.device) -> dict[str, str | int]:

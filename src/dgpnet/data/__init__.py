@@ -27,7 +27,6 @@ from dgpnet.data.episodes import (
     sample,
     sample_batch,
     trainable,
-    training_episode,
 )
 from dgpnet.data.folder import folder
 from dgpnet.data.fss1000 import fss1000
@@ -63,7 +62,6 @@ __all__ = [
     "sample",
     "sample_batch",
     "trainable",
-    "training_episode",
     "verify",
 ]
 

@@ -35,7 +35,7 @@ LISTED = 200  # broken files named in one message
 
 
 class Cache(Dataset):
-    """A dataset at one size: photo(i) is the resized photograph, small_mask(i) its labels; mask(i) those of the
+    """A dataset at one size: photo(i) is the resized photograph, masks[i] its labels; mask(i) those of the
     original size, to measure on. side: s."""
 
     def __init__(self, folder: Path, about: dict[str, Any]) -> None:
@@ -73,10 +73,6 @@ class Cache(Dataset):
 
     def mask(self, i: int) -> NDArray[np.uint8]:
         return self.originals[i]
-
-    def small_mask(self, i: int) -> NDArray[np.uint8]:
-        """Labels (s, s) uint8 of the resized photograph."""
-        return np.array(self.masks[i])
 
     def path(self, i: int) -> str:
         return self.names[i]

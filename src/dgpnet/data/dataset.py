@@ -19,7 +19,6 @@ from dgpnet.images import IGNORE, photo_size, read_mask, read_photo
 if TYPE_CHECKING:
     import torch
 
-BACKGROUND = 0
 LABELS = 254  # how many classes one uint8 mask can tell apart
 FRAME = 256  # class ids of one set lie in one frame of this many
 

@@ -163,11 +163,6 @@ def episodes(
     return [Episode(row[-1], tuple(row[:-1]), class_id) for row, class_id in rows]
 
 
-def training_episode(dataset: Dataset, seed: int, index: int, shots: int, **options: object) -> Episode:
-    """Training episode number `index`; options as for `sample`."""
-    return sample(dataset, seed, [index], shots, **options).episodes()[0]  # type: ignore[arg-type]
-
-
 def sample_batch(source: Dataset, seed: int, step: int, batch: int, shots: int, **options: object) -> Batch:
     """Training step `step`: the episodes step·batch .. step·batch + batch - 1; options as for `sample`."""
     return sample(source, seed, range(step * batch, (step + 1) * batch), shots, **options)  # type: ignore[arg-type]

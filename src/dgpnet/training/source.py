@@ -84,15 +84,13 @@ class Store:
 
     def inputs(self, batch: Batch) -> Inputs:
         """The batch on the device, with the photographs that it points into."""
-        index, class_id, parameters = (
-            tensor.to(self._device, non_blocking=True) for tensor in (batch.index, batch.class_id, batch.parameters)
-        )
+        there = batch.to(self._device)
         if self._all is not None:
-            return Inputs(*self._all, index, class_id, parameters)
+            return Inputs(*self._all, there.index, there.class_id, there.parameters)
         rows = [stored(self._dataset, i) for i in batch.index.flatten().tolist()]
         photos, masks = (self._send(np.stack(arrays)) for arrays in zip(*rows, strict=True))
-        own = torch.arange(index.numel(), device=self._device).view_as(index)
-        return Inputs(photos, masks, own, class_id, parameters)
+        own = torch.arange(batch.index.numel(), device=self._device).view_as(batch.index)
+        return Inputs(photos, masks, own, there.class_id, there.parameters)
 
     def _send(self, array: NDArray[np.uint8]) -> Tensor:
         tensor = torch.from_numpy(array)

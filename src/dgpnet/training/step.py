@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dgpnet.data.augment import render
+from dgpnet.data.episodes import Batch
 from dgpnet.images import IGNORE
 from dgpnet.training.average import Average
 from dgpnet.training.config import TrainConfig
@@ -60,15 +61,8 @@ def loss(logits: Tensor, target: Tensor, *, foreground: float = 4.0, overlap: fl
 
 def views(inputs: Inputs, config: TrainConfig) -> tuple[Tensor, Tensor]:
     """Photographs (E, K + 1, 3, S, S) float32 and masks (E, K + 1, S, S) uint8 of the episodes."""
-    photos, masks = render(
-        inputs.photos,
-        inputs.masks,
-        inputs.indices.flatten(),
-        inputs.class_id[:, None].expand_as(inputs.indices).flatten(),
-        inputs.parameters.flatten(0, 1),
-        config.network.size,
-        plain=config.plain_views,
-    )
+    episodes = Batch(inputs.indices, inputs.class_id, inputs.parameters)
+    photos, masks = render(inputs.photos, inputs.masks, *episodes.flat(), config.network.size, plain=config.plain_views)
     return photos.unflatten(0, inputs.indices.shape), masks.unflatten(0, inputs.indices.shape)
 
 
