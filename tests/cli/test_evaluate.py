@@ -55,6 +55,25 @@ def test_results_and_their_plot_are_written(checkpoint: Path, tmp_path: Path, ca
     assert out.stat().st_mtime_ns == before
 
 
+def test_listed_episodes_with_all_the_supports_are_drawn(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert cli.run(["evaluate", *DATA, "--list-episodes", "--episodes", "2", "--shots", "2", "--json"]) == 0
+    drawn = [json.loads(line) for line in capsys.readouterr().out.splitlines()[:2]]
+    listed = [
+        {
+            "category_id": episode["class_id"],
+            "query": Path(episode["query"]).stem,
+            "support": [Path(name).stem for name in episode["supports"][:supports]],
+        }
+        for episode, supports in zip(drawn, (1, 2), strict=True)
+    ]
+    (tmp_path / "episodes.json").write_text(json.dumps(listed))
+    words = ["--episodes-file", str(tmp_path / "episodes.json"), "--shots", "2", "--pictures", "2"]
+    assert cli.run(["evaluate", str(checkpoint), *DATA, *words, "--out", str(tmp_path / "results.json")]) == 0
+    assert (tmp_path / "results-episodes.png").is_file()
+
+
 @pytest.mark.slow
 def test_several_processes_give_what_one_gives(checkpoint: Path, tmp_path: Path):
     words = ["evaluate", str(checkpoint), *DATA, "--episodes", "6", "--seeds", "3"]

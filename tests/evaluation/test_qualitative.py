@@ -5,7 +5,7 @@ import torch
 
 from dgpnet import data
 from dgpnet.data.dataset import Dataset
-from dgpnet.evaluation.qualitative import binary, episode_grid, segment
+from dgpnet.evaluation.qualitative import Contender, binary, episode_grid, segment, varied_episodes
 from dgpnet.evaluation.run import Options, evaluate
 from dgpnet.metrics import confusion, foreground_iou
 from dgpnet.network.dgpnet import DGPNet
@@ -28,9 +28,21 @@ def test_binary_keeps_ignore():
     assert binary(mask, 256 + 2).tolist() == [[0, 0, 1], [255, 1, 0]]  # the same label in another set
 
 
-def test_a_grid_has_a_row_for_each_episode_and_shots(network: DGPNet, discs: Dataset):
-    episodes = data.episodes(discs, seed=0, indices=range(2), max_shots=3)
-    small = episode_grid({"ours": network}, discs, episodes, [1])
-    large = episode_grid({"baseline": network, "ours": network}, discs, episodes, [1, 3])
-    assert large.height > 1.8 * small.height
-    assert large.width > small.width
+def test_a_grid_has_a_row_for_each_episode_and_a_column_for_each_contender(network: DGPNet, discs: Dataset):
+    episodes = data.episodes(discs, seed=0, indices=range(4), max_shots=3)
+    one, three = Contender("1 shot", network, 1), Contender("3 shots", network, 3)
+    small = episode_grid([one], discs, episodes[:2])
+    assert episode_grid([one], discs, episodes).height > 1.8 * small.height
+    assert episode_grid([one], discs, episodes[:2], uncertainty=False).width < small.width
+    column = small.width - episode_grid([one], discs, episodes[:2], uncertainty=False).width
+    # ... and one for the supports that more shots add.
+    assert episode_grid([one, three], discs, episodes[:2]).width == small.width + 2 * column
+
+
+def test_no_class_comes_again_before_all_others_have_come(discs: Dataset):
+    count = len(discs.classes)
+    chosen = varied_episodes(discs, 2, 2 * count)
+    assert {e.class_id for e in chosen[:count]} == {e.class_id for e in chosen[count:]} == set(discs.classes)
+    drawn = data.episodes(discs, seed=0, indices=range(400), max_shots=2)
+    places = [drawn.index(e) for e in chosen[:count]]
+    assert places == sorted(places)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -217,9 +218,11 @@ def _calibrate(job: Job, checkpoint: str, out: Path, half: bool, as_json: bool) 
 
 
 def _draw(job: Job, count: int, path: Path) -> None:
-    from dgpnet.evaluation import episode_grid
+    from dgpnet.evaluation import Contender, episode_grid
     from dgpnet.pictures import save
 
-    episodes = job.episodes(job.units()[0])[:count]
-    shots = [k for k in job.options.shots if all(len(e.supports) >= k for e in episodes)]
-    save(episode_grid({"found": job.network}, job.dataset, episodes, shots, calibration=job.calibration), path)
+    most = max(job.options.shots)
+    enough = (e for key in job.units() for e in job.episodes(key) if len(e.supports) >= most)
+    episodes = list(islice(enough, count))
+    contenders = [Contender(f"{k} shot{'s' if k > 1 else ''}", job.network, k) for k in job.options.shots]
+    save(episode_grid(contenders, job.dataset, episodes, calibration=job.calibration), path)

@@ -7,12 +7,13 @@ print(results.table())
 from dgpnet.evaluation.calibrate import fit
 from dgpnet.evaluation.processes import Case, WorkerDied, evaluate_case
 from dgpnet.evaluation.protocol import Setting, setting
-from dgpnet.evaluation.qualitative import episode_grid
+from dgpnet.evaluation.qualitative import Contender, episode_grid, varied_episodes
 from dgpnet.evaluation.results import Results, ShotResults, Spread
 from dgpnet.evaluation.run import Options, evaluate
 
 __all__ = [
     "Case",
+    "Contender",
     "Options",
     "Results",
     "Setting",
@@ -24,4 +25,5 @@ __all__ = [
     "evaluate_case",
     "fit",
     "setting",
+    "varied_episodes",
 ]

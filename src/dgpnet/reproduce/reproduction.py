@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dgpnet import pictures
+from dgpnet import pictures, weights
 from dgpnet.benchmark import bench, report
 from dgpnet.errors import Error
-from dgpnet.reproduce import grids, render, runs
+from dgpnet.evaluation import Contender, episode_grid, varied_episodes
+from dgpnet.reproduce import render, runs
 from dgpnet.reproduce.plan import Plan, Planner
 from dgpnet.reproduce.results import Results
 from dgpnet.reproduce.runs import Say, Worker
@@ -83,7 +84,13 @@ class Reproduction:
         dataset = runs.open_test(first, first.run.config.network.size, self.running.cache)
         folder = self.out / TABLES
         folder.mkdir(parents=True, exist_ok=True)
-        pictures.save(grids.draw(grid, trained, dataset, worker.device), folder / f"{grid.name}.png")
+        contenders = [
+            Contender(model.title, weights.load(path, device=worker.device), model.shots)
+            for model, path in zip(grid.models, trained, strict=True)
+        ]
+        episodes = varied_episodes(dataset, max(model.shots for model in grid.models), grid.episodes)
+        picture = episode_grid(contenders, dataset, episodes, uncertainty=grid.uncertainty)
+        pictures.save(picture, folder / f"{grid.name}.png")
         text = render.grid_markdown(grid, self.planner.benchmark(grid), self.command)
         render.write_text(folder / f"{grid.name}.md", text)
 
