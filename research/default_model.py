@@ -24,6 +24,7 @@ import typer
 from dgpnet import __version__, data, weights
 from dgpnet.data.augment import Augmentation
 from dgpnet.data.dataset import Dataset
+from dgpnet.devices import find_device
 from dgpnet.evaluation import Options, calibrate, evaluate, fit
 from dgpnet.files import atomic
 from dgpnet.network import DGPNet
@@ -229,7 +230,7 @@ def compare(
         running = Running(cache=cache, quiet=True, log_every=100, checkpoint_every=10**9, pictures_every=10**9)
         model = train(config, out / f"{name}-{iterations}-{seed}-fold{fold}", running)
         trained = time.perf_counter() - start
-        network = weights.load(model, device="cuda" if torch.cuda.is_available() else "cpu")
+        network = weights.load(model, device=find_device())
         sets = sets or test_sets(root, network.config.size, cache, fold=fold)
         found = measure(network, sets, episodes)
         seconds = {"training": round(trained), "measuring": round(time.perf_counter() - start - trained)}
@@ -273,7 +274,7 @@ def recalibrate(
 
 
 def _ship(path: Path, provenance: dict[str, Any], shipped: Path, root: Path, cache: Path | None) -> None:
-    network = weights.load(path, device="cuda" if torch.cuda.is_available() else "cpu")
+    network = weights.load(path, device=find_device())
     calibration = calibrated(network, root, cache)
     weights.save(shipped, network.cpu(), provenance=provenance, calibration=calibration.to_json(), half=True)
     about = {"model": shipped.stem, **{key: provenance.get(key) for key in ("command", "machine")}}
@@ -319,7 +320,7 @@ def _validation(root: Path, size: int, cache: Path | None, episodes: int) -> tup
 def measure_shipped(path: Path, root: Path, cache: Path | None) -> dict[str, Any]:
     """A shipped file on COCO-mini: mIoU at 1, 2, 3, 5 and 10 shots, how good its uncertainty is, at 1 to 10 shots also
     on the episodes alone that have ten supports, and what it does with photographs that lack the object."""
-    network = weights.load(path, device="cuda" if torch.cuda.is_available() else "cpu")
+    network = weights.load(path, device=find_device())
     calibration = Calibration.from_json(weights.read_metadata(path)["calibration"])
     dataset, listed = coco_mini(root, network.config.size, cache)
     options = Options(shots=(1, 2, 3, 5, 10), batch=96)
@@ -340,7 +341,7 @@ def measure_absence(
 ) -> None:
     """What a model does with photographs that lack the object, and which of its figures tell them from others."""
     path = weights.checkpoint_path(model)
-    network = weights.load(path, device="cuda" if torch.cuda.is_available() else "cpu")
+    network = weights.load(path, device=find_device())
     calibration = Calibration.from_json(weights.read_metadata(path)["calibration"])
     sets = {
         "pascal": _validation(root, network.config.size, cache, episodes),

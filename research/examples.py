@@ -22,6 +22,7 @@ import typer
 
 from dgpnet import data, pictures
 from dgpnet.benchmark.timing import Effort, Stopwatch, machine, measure_laps
+from dgpnet.cli.parsing import numbers
 from dgpnet.data.dataset import Dataset
 from dgpnet.errors import Error
 from dgpnet.files import atomic
@@ -127,7 +128,7 @@ def main(
     if class_id is None:
         raise typer.BadParameter(f"PASCAL has no class {name}; it has {', '.join(train.classes.values())}.")
     segmenter = load(model, device=device)
-    many = [int(count) for count in counts.split(",")]
+    many = numbers("--counts", counts)
     found = []
     for cost in costs(segmenter, train, test, class_id, counts=many, most_exact=most_exact, queries=queries):
         found.append(cost)

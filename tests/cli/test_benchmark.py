@@ -29,7 +29,7 @@ def test_a_section_is_measured_printed_and_kept(tmp_path: Path, capsys: pytest.C
     ("words", "sentence"),
     [
         (["--section", "speed"], "no section speed: choose from machine"),
-        (["--device", "tpu"], "The device 'tpu' is unknown"),
+        (["--device", "tpu"], "There is no device 'tpu' here"),
     ],
 )
 def test_wrong_use_is_one_sentence_exit_code_2_and_nothing_written(
@@ -44,4 +44,4 @@ def test_wrong_use_is_one_sentence_exit_code_2_and_nothing_written(
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_a_missing_device_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["benchmark", "--device", "cuda"]) == 2
-    assert "There is no CUDA device here" in capsys.readouterr().err
+    assert "There is no device 'cuda' here" in capsys.readouterr().err

@@ -127,7 +127,7 @@ def test_a_calibration_is_fitted_and_stored(checkpoint: Path, tmp_path: Path, ca
         (["--precision", "int8"], "precision"),
         (["--classes", "unicorn"], "unicorn"),
         (["--out", "nowhere/results.json"], "nowhere"),
-        (["--device", "cuda"], "CUDA"),
+        (["--device", "cuda"], "no device 'cuda'"),
         (["--dataset", "pascal", "--root", "nowhere"], "nowhere"),
         (["--episodes-file", "nowhere.json"], "nowhere.json"),
     ],

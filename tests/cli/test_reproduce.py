@@ -49,6 +49,8 @@ def test_a_table_is_trained_tested_and_written(tmp_path: Path, capsys: pytest.Ca
         (["tables"], "No table is called tables: choose from sota"),
         (["kernels", "--scale", "huge"], "No scale is called 'huge'"),
         (["kernels", "--folds", "7"], "--folds takes numbers out of 0,1,2,3"),
+        (["kernels", "--folds", "one"], "--folds takes numbers"),
+        (["kernels", "--device", "abacus"], "There is no device 'abacus' here"),
         (["kernels", "--root", "/no/such/folder"], "/no/such/folder does not exist"),
         (["kernels", "--scale", "mini"], "the dataset pascal needs a root"),
         (["kernels", *SMALL, "--set", "colour=red"], "colour is no field of a training configuration"),

@@ -7,7 +7,7 @@ import pytest
 
 from dgpnet.errors import Error
 from dgpnet.reproduce.plan import Places, Planner, Weights, places
-from dgpnet.reproduce.scales import FULL, MINI, SCALES, named, parse_folds
+from dgpnet.reproduce.scales import FULL, MINI, SCALES, named
 from dgpnet.reproduce.tables import FINAL, select
 
 NOWHERE = Places({}, {})
@@ -99,7 +99,6 @@ def test_a_test_of_other_episodes_has_another_name() -> None:
     ("wrong", "message"),
     [
         (lambda: named("huge"), "No scale is called 'huge'"),
-        (lambda: parse_folds("one"), "--folds takes numbers"),
         (lambda: MINI.changed(folds=(4,)), "--folds takes numbers out of 0,1,2,3"),
         (lambda: MINI.changed(iterations=0), "--iterations must be at least 1"),
         (lambda: places(["/no/such/folder"]), "/no/such/folder does not exist"),

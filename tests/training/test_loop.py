@@ -347,5 +347,5 @@ def test_episodes_that_do_not_split_are_refused(
 
 def test_no_gpu_is_said(config: Make, running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(Error, match="no CUDA device"):
+    with pytest.raises(Error, match="no device 'cuda'"):
         train(config(), tmp_path / "run", dataclasses.replace(running, device="cuda"))

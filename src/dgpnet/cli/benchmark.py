@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from dgpnet.cli.parsing import Device
+
 
 def benchmark(
     quick: Annotated[bool, typer.Option("--quick", help="Less of everything, at 384²: for CPUs.")] = False,
@@ -28,7 +30,7 @@ def benchmark(
     compiled: Annotated[
         bool, typer.Option("--compile", help="Also the training step compiled: half a minute more for each shot count.")
     ] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Device = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON in place of Markdown.")] = False,
 ) -> None:
     """Measure both paths in one process on the same inputs: run times, memory, agreement, growth, end to end.
@@ -37,18 +39,11 @@ def benchmark(
 
     Example: dgpnet benchmark --quick --out speed
     """
-    import torch
-
     from dgpnet.benchmark import bench, report
-    from dgpnet.errors import Error
+    from dgpnet.devices import find_device
 
-    if device not in ("auto", "cpu", "cuda"):
-        raise Error(f"The device {device!r} is unknown: choose auto, cpu or cuda.")
-    if device == "cuda" and not torch.cuda.is_available():
-        raise Error("There is no CUDA device here: choose --device cpu, or install a CUDA build of PyTorch.")
-    where = "cuda" if device == "cuda" or (device == "auto" and torch.cuda.is_available()) else "cpu"
     settings = bench.settings_for(
-        torch.device(where), quick=quick, checkpoint=checkpoint, root=root, compile_step=compiled
+        find_device(device), quick=quick, checkpoint=checkpoint, root=root, compile_step=compiled
     )
     command = shlex.join(["dgpnet", *sys.argv[1:]])
     found = bench.run(settings, out, sections=section or bench.SECTIONS, command=command, say=_say)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dgpnet.cli.parsing import Cache, ClassNames, DatasetOptions, Device, Root, names, numbers, pairs
 from dgpnet.cli.progress import progress
 from dgpnet.errors import Error
 
@@ -24,20 +25,13 @@ def evaluate(
         str | None,
         typer.Argument(metavar="CHECKPOINT", help="A .safetensors file, or default or small.", show_default=False),
     ] = None,
-    root: Annotated[Path | None, typer.Option(metavar="DIR", help="The dataset's folder.", show_default=False)] = None,
+    root: Root = None,
     fold: Annotated[
         int | None, typer.Option(help="Fold whose classes are tested; by default all are.", show_default=False)
     ] = None,
     split: Annotated[str, typer.Option(help="test, or train for what training would draw from.")] = "test",
-    classes: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Only these classes, by name or number.", show_default=False)
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option", metavar="NAME=VALUE", help="An option of the dataset. Repeatable.", show_default=False
-        ),
-    ] = None,
+    classes: ClassNames = None,
+    settings: DatasetOptions = None,
     shots: Annotated[str, typer.Option(metavar="K", help="Supports an episode: 1, 1,5 or 1-10.")] = "1",
     episodes: Annotated[
         int | None, typer.Option(help="Episodes of each seed.", show_default="the protocol's: 1,000, 5,000 or 20,000")
@@ -69,10 +63,8 @@ def evaluate(
     processes: Annotated[int, typer.Option(min=1, help="Processes that share the work.")] = 1,
     batch: Annotated[int, typer.Option(min=1, help="Photographs, supports included, in one pass of the network.")] = 32,
     precision: Annotated[str, typer.Option(help="float32 or bf16.")] = "float32",
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    cache: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for decoded photographs.", show_default=False)
-    ] = None,
+    device: Device = "auto",
+    cache: Cache = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
     """Measure a checkpoint by the field's protocol; the same command again goes on from where it was cut off.
@@ -84,7 +76,7 @@ def evaluate(
     from dgpnet.evaluation.protocol import setting
 
     options = Options(
-        shots=shot_numbers(shots),
+        shots=numbers("--shots", shots),
         episodes=setting(protocol, dataset).episodes if episodes is None else episodes,
         seeds=tuple(range(seeds)),
         protocol=protocol,
@@ -98,8 +90,8 @@ def evaluate(
         root=root,
         fold=fold,
         split=split,
-        classes=None if classes is None else tuple(name.strip() for name in classes.split(",")),
-        settings=_pairs(settings or []),
+        classes=names("--classes", classes),
+        settings=pairs("--option", settings),
         size=size,
         episodes_file=episodes_file,
         cache=cache,
@@ -129,33 +121,6 @@ def evaluate(
     if pictures and out is not None:
         _draw(job, pictures, out.with_name(f"{out.stem}-episodes.png"))
     typer.echo(json.dumps(results.to_json()) if as_json else results.table())
-
-
-def shot_numbers(text: str) -> tuple[int, ...]:
-    """`1,5`, `1-10`, `1..10` or `1-3,5`."""
-    found: list[int] = []
-    for part in text.replace("..", "-").split(","):
-        first, _, last = part.partition("-")
-        if not first.strip().isdecimal() or (last and not last.strip().isdecimal()):
-            raise Error(f"--shots takes numbers like 1, 1,5 or 1-10; got {text!r}.")
-        found += range(int(first), int(last or first) + 1)
-    return tuple(found)
-
-
-def _pairs(texts: list[str]) -> dict[str, Any]:
-    """`NAME=VALUE`, where a value that is JSON is read as such."""
-    found: dict[str, Any] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise Error(f"--option takes NAME=VALUE; got {text!r}.")
-        if name in ("root", "fold", "split", "classes", "size", "cache"):
-            raise Error(f"{name} is no option of a dataset's own; give it as --{name}.")
-        try:
-            found[name] = json.loads(value)
-        except json.JSONDecodeError:
-            found[name] = value
-    return found
 
 
 def _list(case: Case, as_json: bool) -> None:

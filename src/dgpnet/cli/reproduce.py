@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from dgpnet.cli.parsing import Cache, Device, numbers
+
 
 def reproduce(
     tables: Annotated[
@@ -39,8 +41,8 @@ def reproduce(
             "--set", metavar="FIELD=VALUE", help="Change every training run, e.g. precision=bf16; repeatable."
         ),
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    cache: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for decoded photographs.")] = None,
+    device: Device = "auto",
+    cache: Cache = None,
     allow_pickle: Annotated[bool, typer.Option(help="Read encoder weights that are pickles.")] = False,
     dry_run: Annotated[bool, typer.Option(help="Print the plan and its cost, and do nothing.")] = False,
     list_tables: Annotated[bool, typer.Option("--list", help="Print the names of the tables.")] = False,
@@ -52,10 +54,11 @@ def reproduce(
 
     Example: dgpnet reproduce kernels levels --scale mini --root data --encoder-weights resnet50.safetensors --dry-run
     """
+    from dgpnet.devices import find_device
     from dgpnet.reproduce import runs
     from dgpnet.reproduce.plan import Planner, places
     from dgpnet.reproduce.reproduction import Reproduction
-    from dgpnet.reproduce.scales import named, parse_folds
+    from dgpnet.reproduce.scales import named
     from dgpnet.reproduce.tables import ENTRIES, select
     from dgpnet.training import Running
 
@@ -63,7 +66,9 @@ def reproduce(
         for entry in ENTRIES.values():
             typer.echo(f"{entry.name:12} {entry.title}")
         return
-    chosen = named(scale).changed(iterations=iterations, episodes=episodes, folds=parse_folds(folds), seeds=seeds)
+    find_device(device)  # before any work
+    wanted = None if folds is None else numbers("--folds", folds, least=0)
+    chosen = named(scale).changed(iterations=iterations, episodes=episodes, folds=wanted, seeds=seeds)
     where = places(root or (), encoder_weights or (), allow_pickle=allow_pickle)
     entries = select(tables or ())
     running = Running(device=device, cache=cache, allow_pickle=allow_pickle)

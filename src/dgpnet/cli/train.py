@@ -7,9 +7,11 @@ import json
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from dgpnet.cli.parsing import Cache, ClassNames, DatasetOptions, Device, Root, names, numbers, pairs
 
 if TYPE_CHECKING:
     from dgpnet.network import Config
@@ -19,20 +21,15 @@ if TYPE_CHECKING:
 def train(
     dataset: Annotated[str, typer.Option(help="pascal, coco, fss1000, folder, synthetic, composites …")],
     out: Annotated[Path, typer.Option(metavar="RUN", help="Folder of the run; continued if it exists.")],
-    root: Annotated[Path | None, typer.Option(metavar="DIR", help="The dataset's folder.", show_default=False)] = None,
+    root: Root = None,
     fold: Annotated[
         int | None, typer.Option(help="Fold whose classes are held out; by default none are.", show_default=False)
     ] = None,
     shots: Annotated[
-        str | None, typer.Option(metavar="K", help="Supports an episode: 1, 5, 1-5 or 1,5.", show_default=False)
+        str | None, typer.Option(metavar="K", help="Supports an episode: 1, 1,5 or 1-5.", show_default="the recipe's")
     ] = None,
-    classes: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Only these classes, by name or number.", show_default=False)
-    ] = None,
-    options: Annotated[
-        list[str] | None,
-        typer.Option("--option", metavar="NAME=VALUE", help="An option of the dataset. Repeatable."),
-    ] = None,
+    classes: ClassNames = None,
+    options: DatasetOptions = None,
     mix: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME:DIR:WEIGHT", help="A further dataset; the first has weight 1. Repeatable."),
@@ -54,13 +51,11 @@ def train(
         Path | None, typer.Option(metavar="PATH", help="ImageNet weights of the image encoder.", show_default=False)
     ] = None,
     allow_pickle: Annotated[bool, typer.Option("--allow-pickle", help="The encoder weights may be a pickle.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Device = "auto",
     eager: Annotated[
         bool, typer.Option("--eager", help="Launch every step on the GPU instead of replaying it.")
     ] = False,
-    cache: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for decoded photographs.", show_default=False)
-    ] = None,
+    cache: Cache = None,
     log_every: Annotated[int, typer.Option(min=1, help="Steps between records.")] = 20,
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Steps between checkpoints.")] = 500,
     pictures_every: Annotated[int, typer.Option(min=0, help="Steps between pictures; 0: none.")] = 1000,
@@ -82,13 +77,19 @@ def train(
     network = _network(preset, config.network) if preset else config.network
     if encoder_weights is not None and preset in (None, *PRESETS):
         network = network.but(stride_on=read_encoder(encoder_weights, allow_pickle=allow_pickle).stride_on)
-    first = Source(dataset, _absolute(root), fold=fold, classes=_listed(classes), options=_pairs(options))
+    first = Source(
+        dataset,
+        _absolute(root),
+        fold=fold,
+        classes=names("--classes", classes) or (),
+        options=pairs("--option", options),
+    )
     config = dataclasses.replace(
         config,
         sources=(first, *(_mixed(text) for text in mix or [])),
         network=network,
         encoder_weights=_absolute(encoder_weights),
-        shots=_numbers(shots) if shots else config.shots,
+        shots=config.shots if shots is None else numbers("--shots", shots),
         iterations=iterations if iterations is not None else config.iterations,
         seed=seed,
     )
@@ -133,37 +134,6 @@ def _decoding() -> Callable[[int, int], None]:
 def _absolute(path: Path | None) -> str:
     """The same place whatever the working directory of the command that continues the run."""
     return str(path.absolute()) if path is not None else ""
-
-
-def _listed(text: str | None) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",")) if text else ()
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    """1 · 1,5 · 1-5"""
-    from dgpnet.errors import Error
-
-    try:
-        spans = [[int(end) for end in part.split("-")] for part in text.split(",")]
-        return tuple(number for span in spans for number in range(span[0], span[-1] + 1))
-    except ValueError as problem:
-        raise Error(f"--shots {text} is no number of supports: write 1, 1,5 or 1-5") from problem
-
-
-def _pairs(texts: list[str] | None) -> dict[str, Any]:
-    """NAME=VALUE, with values as JSON where they are JSON."""
-    from dgpnet.errors import Error
-
-    found: dict[str, Any] = {}
-    for text in texts or []:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise Error(f"--option {text} has no value: write name=value")
-        try:
-            found[name] = json.loads(value)
-        except json.JSONDecodeError:
-            found[name] = value
-    return found
 
 
 def _mixed(text: str) -> Source:

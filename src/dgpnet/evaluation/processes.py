@@ -17,6 +17,7 @@ import torch
 
 from dgpnet import data, weights
 from dgpnet.data.dataset import Dataset
+from dgpnet.devices import find_device
 from dgpnet.errors import Error
 from dgpnet.evaluation.protocol import setting
 from dgpnet.evaluation.records import Records, differences
@@ -79,13 +80,10 @@ class Case:
         )
 
     def _device(self, process: int) -> torch.device:
-        if self.device not in ("auto", "cuda"):
-            return torch.device(self.device)
-        if not torch.cuda.is_available():
-            if self.device == "cuda":
-                raise Error("there is no CUDA device here; use --device cpu.")
-            return torch.device("cpu")
-        return torch.device("cuda", process % torch.cuda.device_count())
+        device = find_device(self.device)
+        if device.type == "cuda" and device.index is None:
+            return torch.device("cuda", process % torch.cuda.device_count())
+        return device
 
 
 def evaluate_case(

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from dgpnet import data, weights
+from dgpnet.devices import find_device
 from dgpnet.errors import Error
 from dgpnet.evaluation import Options, evaluate
 from dgpnet.reproduce.plan import Plan, Run, Test
@@ -172,8 +173,7 @@ class Worker:
     @property
     def device(self) -> torch.device:
         """Where networks are tested."""
-        chosen = self.running.device
-        return torch.device(("cuda" if torch.cuda.is_available() else "cpu") if chosen == "auto" else chosen)
+        return find_device(self.running.device)
 
 
 def together(tests: Iterable[Test]) -> list[list[Test]]:

@@ -119,16 +119,6 @@ SYNTHETIC = Scale(
 SCALES: Mapping[str, Scale] = MappingProxyType({scale.name: scale for scale in (MINI, FULL, SYNTHETIC)})
 
 
-def parse_folds(text: str | None) -> tuple[int, ...] | None:
-    """`"0,1"` -> (0, 1); None stays None."""
-    if text is None:
-        return None
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError as problem:
-        raise Error(f"--folds takes numbers such as 0,1, got {text!r}.") from problem
-
-
 def named(name: str) -> Scale:
     """The scale called `name`."""
     if name not in SCALES:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from dgpnet import weights
 from dgpnet.annotations.legend import Legend
+from dgpnet.devices import find_device
 from dgpnet.errors import Error
 from dgpnet.images import MAX_PIXELS
 from dgpnet.learners import GaussianLearner
@@ -184,11 +185,11 @@ class Segmenter:
 def load(name: str | os.PathLike[str] = "default", *, device: str | torch.device | None = None) -> Segmenter:
     """The checkpoint that ships with the package ("default" or "small"), or one from a file, ready to learn.
 
-    device: "cpu", "cuda", …; by default CUDA where there is a device, otherwise the CPU.
+    device: "cpu", "cuda", "cuda:1" …; by default, or with "auto", CUDA where there is a device, otherwise the CPU.
     """
     path = weights.checkpoint_path(os.fspath(name))
     about = weights.read_metadata(path)
-    network = weights.load(path, device=_device(device))
+    network = weights.load(path, device=find_device(device))
     segmenter = Segmenter(network, calibration=Calibration.from_json(about["calibration"]))
     segmenter.source = os.fspath(name) if name in weights.SHIPPED else str(path.absolute())
     return segmenter
@@ -205,12 +206,3 @@ def _reloaded(source: str, device: str, dtype: torch.dtype | None, fingerprint: 
     if segmenter.fingerprint != fingerprint:
         raise Error(f"{source} is not the model any more that the concept was pickled with; save concepts as files.")
     return segmenter if dtype is None else segmenter.using(dtype)
-
-
-def _device(wanted: str | torch.device | None) -> torch.device:
-    try:
-        device = torch.device(wanted or ("cuda" if torch.cuda.is_available() else "cpu"))
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise Error(f"There is no device {wanted!r} here ({str(error).splitlines()[0]}); try device 'cpu'.") from error
-    return device

@@ -23,7 +23,7 @@ FUSE_FROM = 5000
 class Running:
     """How a run is carried out; nothing here changes what it comes to.
 
-    device         "auto", "cpu" or "cuda"
+    device         "auto", "cpu", "cuda", "cuda:1" …
     log_every, checkpoint_every, pictures_every   steps between records, checkpoints, pictures (0: no pictures)
     graph          whether a GPU replays captured steps
     fuse           whether they are compiled before they are captured: half a minute for each number of shots, and

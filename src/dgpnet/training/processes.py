@@ -6,21 +6,18 @@ import logging
 import os
 from typing import cast
 
-import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
 from dgpnet import processor
+from dgpnet.devices import find_device
 from dgpnet.errors import Error
 from dgpnet.training.config import TrainConfig
 
 
 def launch(config: TrainConfig, device: str) -> Fabric:
     """One process on the device, or as many as `torchrun` started."""
-    if device not in ("auto", "cpu", "cuda"):
-        raise Error(f"the device {device!r} is unknown: choose auto, cpu or cuda")
-    if device == "cuda" and not torch.cuda.is_available():
-        raise Error("there is no CUDA device here: choose --device cpu, or install a CUDA build of PyTorch")
+    chosen = find_device(device)
     world = int(os.environ.get("WORLD_SIZE", "1"))
     local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if config.episodes % (world * config.accumulate):
@@ -28,10 +25,13 @@ def launch(config: TrainConfig, device: str) -> Fabric:
             f"{config.episodes} episodes a step do not split into {world} processes × {config.accumulate} parts:"
             f" set episodes to a multiple of {world * config.accumulate}"
         )
+    one = chosen.index if chosen.type == "cuda" else None
+    if world > 1 and one is not None:
+        raise Error(f"{world} processes take a GPU each: give cuda as the device, not {chosen}.")
     logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
     fabric = Fabric(
-        accelerator="cuda" if device != "cpu" and torch.cuda.is_available() else "cpu",
-        devices=local,
+        accelerator=chosen.type,
+        devices=local if one is None else [one],
         num_nodes=world // local,
         strategy="ddp" if world > 1 else "auto",
         precision="32-true",  # autocast belongs to the step, where a captured graph needs it its own way
