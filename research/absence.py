@@ -17,10 +17,10 @@ from dgpnet.network.fast import Predictor
 from dgpnet.segmenter.calibration import Calibration
 from dgpnet.segmenter.segmentation import Judged, Maps, judge
 
+#: A mask of less than this part of the photograph is as good as none.
 QUIET = 0.005
-"""A mask of less than this part of the photograph is as good as none."""
+#: Part of the photographs with the object that may be lost to be rid of some without it.
 KEPT = 0.05
-"""Part of the photographs with the object that may be lost to be rid of some without it."""
 #: What is said of a photograph, so that more of it speaks for the object being there.
 TELLING: dict[str, Callable[[Judged], float]] = {
     "score": lambda judged: judged.score,

@@ -34,7 +34,7 @@ from research.encoded import encode_examples, encode_queries, iou, learn, photog
 
 
 @dataclass(frozen=True)
-class Protocol:
+class Trial:
     """How many examples, how many random draws of them, and at most how many photographs of a class."""
 
     budget: int = 5
@@ -57,25 +57,25 @@ class Row:
     random: tuple[float, ...]
 
 
-def compare(segmenter: Segmenter, train: Dataset, test: Dataset, protocol: Protocol) -> Iterator[Row]:
+def compare(segmenter: Segmenter, train: Dataset, test: Dataset, trial: Trial) -> Iterator[Row]:
     """One row for each class that has enough photographs."""
     found = 0
     for class_id, name in test.classes.items():
-        rng = np.random.default_rng([protocol.seed, class_id])
-        candidates = _drawn(rng, photographs_of(train, class_id), protocol.pool)
-        asked = _drawn(rng, photographs_of(test, class_id), protocol.queries)
-        if len(candidates) < 4 * protocol.budget or len(asked) < protocol.least:
+        rng = np.random.default_rng([trial.seed, class_id])
+        candidates = _drawn(rng, photographs_of(train, class_id), trial.pool)
+        asked = _drawn(rng, photographs_of(test, class_id), trial.queries)
+        if len(candidates) < 4 * trial.budget or len(asked) < trial.least:
             continue
         found += 1
         points = encode_examples(segmenter, train, candidates, class_id)
         queries = list(encode_queries(segmenter, test, asked, class_id))
-        sets = [suggested(segmenter, points, protocol.budget)]
-        sets += [_drawn(rng, range(len(candidates)), protocol.budget) for _ in range(protocol.draws)]
+        sets = [suggested(segmenter, points, trial.budget)]
+        sets += [_drawn(rng, range(len(candidates)), trial.budget) for _ in range(trial.draws)]
         first, *others = (iou(segmenter, learn(segmenter, points.chosen(one)), queries) for one in sets)
         yield Row(name, len(candidates), len(asked), first, tuple(others))
     if not found:
         raise Error(
-            f"{test.name} has no class with {4 * protocol.budget} training photographs and {protocol.least} others; "
+            f"{test.name} has no class with {4 * trial.budget} training photographs and {trial.least} others; "
             "take a larger set."
         )
 
@@ -127,20 +127,20 @@ def verdict(rows: Sequence[Row]) -> str:
     )
 
 
-def page(rows: Sequence[Row], protocol: Protocol, about: Mapping[str, object]) -> str:
+def page(rows: Sequence[Row], trial: Trial, about: Mapping[str, object]) -> str:
     """docs/results/suggest.md."""
-    return f"""# {protocol.budget} suggested examples against {protocol.budget} random ones
+    return f"""# {trial.budget} suggested examples against {trial.budget} random ones
 
 ```
 python -m research.suggestion --data DATA --out docs/results \\
-    --draws {protocol.draws} --pool {protocol.pool} --queries {protocol.queries} --seed {protocol.seed}
+    --draws {trial.draws} --pool {trial.pool} --queries {trial.queries} --seed {trial.seed}
 ```
 
-PASCAL-5i-mini. For each class, {protocol.pool} training photographs (or all, if fewer) are there to choose from, and up
-to {protocol.queries} validation photographs are the queries, both drawn with a fixed seed. `Segmenter.suggest` chooses
-before any mask exists; {protocol.draws} random draws from the same photographs are what it is compared with. IoU in
+PASCAL-5i-mini. For each class, {trial.pool} training photographs (or all, if fewer) are there to choose from, and up
+to {trial.queries} validation photographs are the queries, both drawn with a fixed seed. `Segmenter.suggest` chooses
+before any mask exists; {trial.draws} random draws from the same photographs are what it is compared with. IoU in
 percent, intersections and unions summed over the queries of a class at their own size. Classes with fewer than
-{protocol.least} queries or {4 * protocol.budget} photographs to choose from are left out.
+{trial.least} queries or {4 * trial.budget} photographs to choose from are left out.
 
 {markdown(rows)}
 {verdict(rows)}
@@ -160,28 +160,28 @@ def main(
     root: Annotated[Path, typer.Option("--data", help="Folder that holds VOC2012.")],
     out: Annotated[Path, typer.Option(help="Folder for suggest.md and suggest.json.")],
     model: str = "default",
-    draws: Annotated[int, typer.Option(min=2)] = Protocol.draws,
-    pool: int = Protocol.pool,
-    queries: int = Protocol.queries,
-    seed: int = Protocol.seed,
+    draws: Annotated[int, typer.Option(min=2)] = Trial.draws,
+    pool: int = Trial.pool,
+    queries: int = Trial.queries,
+    seed: int = Trial.seed,
     device: str | None = None,
 ) -> None:
     """Compare suggested with random examples on PASCAL."""
     start = time.perf_counter()
-    protocol = Protocol(draws=draws, pool=pool, queries=queries, seed=seed)
+    trial = Trial(draws=draws, pool=pool, queries=queries, seed=seed)
     train, test = (data.build("pascal", root / "VOC2012", split=split) for split in ("train", "test"))
     segmenter = load(model, device=device)
     rows = []
-    for row in compare(segmenter, train, test, protocol):
+    for row in compare(segmenter, train, test, trial):
         rows.append(row)
         typer.echo(json.dumps(asdict(row)))
     about = {"model": model, **machine(segmenter.device), "seconds": round(time.perf_counter() - start)}
-    text = page(rows, protocol, about)
+    text = page(rows, trial, about)
     out.mkdir(parents=True, exist_ok=True)
     with atomic(out / "suggest.md") as temporary:
         temporary.write_text(text, encoding="utf-8")
     with atomic(out / "suggest.json") as temporary:
-        found = {"protocol": asdict(protocol), "about": about, "classes": [asdict(row) for row in rows]}
+        found = {"protocol": asdict(trial), "about": about, "classes": [asdict(row) for row in rows]}
         temporary.write_text(json.dumps(found, indent=1) + "\n")
     typer.echo(text)
 

@@ -15,7 +15,7 @@ from dgpnet.network.fast import Predictor
 from tests.tiny import CONFIG as TINY
 
 CPU = torch.device("cpu")
-SETTINGS = bench.Settings(
+WORKLOAD = bench.Workload(
     CPU,
     network=TINY,
     small=TINY.but(window=3),
@@ -41,7 +41,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object
     out = tmp_path_factory.mktemp("benchmark")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DGPNET_CACHE", str(out / "cache"))
-        return bench.run(SETTINGS, out, command="dgpnet benchmark", say=lambda text: None), out
+        return bench.run(WORKLOAD, out, command="dgpnet benchmark", say=lambda text: None), out
 
 
 def test_every_section_is_measured(measured: tuple[dict[str, object], Path]) -> None:
@@ -79,7 +79,7 @@ def test_files_hold_the_same_as_what_is_returned(measured: tuple[dict[str, objec
 def test_photographs_go_end_to_end_without_a_loss(measured: tuple[dict[str, object], Path]) -> None:
     content = measured[0]["end_to_end"]
     assert isinstance(content, dict)
-    assert content["photographs"] == SETTINGS.photographs
+    assert content["photographs"] == WORKLOAD.photographs
     assert content["failures"] == 0
     assert 0 < content["network_busy"] <= 1
 
@@ -92,7 +92,7 @@ def test_a_section_that_fails_is_written_down_and_the_rest_goes_on(
 
     monkeypatch.setattr(growth, "plots", fail)
     said: list[str] = []
-    found = bench.run(SETTINGS, tmp_path, sections=("growth", "machine"), say=said.append)
+    found = bench.run(WORKLOAD, tmp_path, sections=("growth", "machine"), say=said.append)
     assert bench.failed(found) == ["growth"]
     assert "ceilings" in found["machine"]
     assert "Not measured: TypeError: no such instruction" in (tmp_path / "benchmark.md").read_text(encoding="utf-8")
@@ -110,14 +110,14 @@ def test_a_problem_too_large_for_the_memory_is_a_point_and_no_failure(
         return real(**arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(growth, "measured", full)
-    points = bench.Bench(SETTINGS, tmp_path).growth()
+    points = bench.Bench(WORKLOAD, tmp_path).growth()
     assert [point["shots"] for point in points if "error" in point] == [2, 2]
     assert "out of memory" in "\n".join(report.growth(points))
 
 
 def test_an_unknown_section_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Error, match="no section speed: choose from machine"):
-        bench.run(SETTINGS, tmp_path / "out", sections=("speed",))
+        bench.run(WORKLOAD, tmp_path / "out", sections=("speed",))
     assert not (tmp_path / "out").exists()
 
 
@@ -132,14 +132,14 @@ def test_a_cached_concept_agrees_with_the_naive_path() -> None:
 
 def test_settling_keeps_activations_of_random_networks_in_bounds() -> None:
     network = speed.settle(DGPNet(TINY).eval().requires_grad_(False), 64)
-    one = speed.inputs(1, 1, 64, CPU)
+    one = speed.rendered_episodes(1, 1, 64, CPU)
     features = network.encoder(one.query)
     assert all(0.01 < float(map_.std()) < 100 for map_ in features.values())
     assert not any(module.training for module in network.modules())
 
 
-def test_inputs_are_photographs_with_masks_that_show_something() -> None:
-    one = speed.inputs(3, 2, 64, CPU)
+def test_episodes_are_photographs_with_masks_that_show_something() -> None:
+    one = speed.rendered_episodes(3, 2, 64, CPU)
     assert one.supports.shape == (3, 2, 3, 64, 64)
     assert one.masks.shape == (3, 2, 64, 64)
     assert one.query.shape == (3, 3, 64, 64)
@@ -168,8 +168,8 @@ def test_jpeg_files_are_as_many_as_asked_for(tmp_path: Path, monkeypatch: pytest
     assert [mask.shape for mask in masks] == [(48, 64)] * 2
 
 
-def test_quick_settings_are_smaller_in_every_way() -> None:
-    whole, quick = bench.settings_for(CPU), bench.settings_for(CPU, quick=True)
+def test_the_quick_workload_is_smaller_in_every_way() -> None:
+    whole, quick = bench.workload_for(CPU), bench.workload_for(CPU, quick=True)
     assert (whole.size, whole.batches, whole.shots) == (512, (1, 20), (1, 5))
     assert quick.size < whole.size
     assert max(quick.batches) < max(whole.batches)

@@ -153,7 +153,7 @@ def test_wrong_use_is_refused_and_writes_nothing(
 
 def test_a_missing_or_foreign_checkpoint_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert cli.run(["evaluate", *DATA]) == 2
-    assert "no checkpoint" in capsys.readouterr().err
+    assert "No checkpoint" in capsys.readouterr().err
     assert cli.run(["evaluate", str(tmp_path / "none.safetensors"), *DATA]) == 2
     assert "none.safetensors" in capsys.readouterr().err
 

@@ -53,7 +53,7 @@ def test_a_table_is_trained_tested_and_written(tmp_path: Path, capsys: pytest.Ca
         (["kernels", "--device", "abacus"], "There is no device 'abacus' here"),
         (["kernels", "--root", "/no/such/folder"], "/no/such/folder does not exist"),
         (["kernels", "--scale", "mini"], "the dataset pascal needs a root"),
-        (["kernels", *SMALL, "--set", "colour=red"], "colour is no field of a training configuration"),
+        (["kernels", *SMALL, "--set", "colour=red"], "A training configuration has no field colour"),
     ],
 )
 def test_wrong_use_is_one_sentence_exit_code_2_and_nothing_written(

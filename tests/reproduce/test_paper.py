@@ -49,8 +49,8 @@ def test_a_row_of_another_length_is_refused() -> None:
         paper.PaperTable("t", ("a",), (paper.PaperRow("m", paper.figures("1.0 2.0")),))
 
 
+#: Mean Δ that does not follow from the table's own figures: the paper prints -3.9 and 1.4 there.
 PRINTED_OTHERWISE = {("tab:multiscale", "stride 16"): -3.3, ("tab:multiscale", "strides 16 and 32"): 1.1}
-"""Mean Δ that does not follow from the table's own figures: the paper prints -3.9 and 1.4 there."""
 
 
 @pytest.mark.parametrize("table", [paper.KERNELS, paper.COVARIANCE, paper.LEVELS, paper.WINDOW], ids=lambda t: t.label)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dgpnet.errors import Error
-from dgpnet.reproduce.plan import Places, Planner, Weights, places
+from dgpnet.reproduce.plan import EncoderFile, Places, Planner, places
 from dgpnet.reproduce.scales import FULL, MINI, SCALES, named
 from dgpnet.reproduce.tables import FINAL, select
 
@@ -40,10 +40,10 @@ def test_full_scale_is_the_papers_protocol() -> None:
 
 def test_more_than_one_shot_is_tested_with_the_five_shot_network() -> None:
     planner = Planner(FULL, NOWHERE)
-    pascal = FULL.benchmarks["pascal"]
+    pascal = FULL.setups["pascal"]
     trained = {shots: planner.test(pascal, 0, shots, FINAL).run.config.shots for shots in (1, 2, 5, 10)}
     assert trained == {1: (1,), 2: (5,), 5: (5,), 10: (5,)}
-    assert Planner(MINI, NOWHERE).test(MINI.benchmarks["pascal"], 1, 5, FINAL).run.config.shots == (1,)
+    assert Planner(MINI, NOWHERE).test(MINI.setups["pascal"], 1, 5, FINAL).run.config.shots == (1,)
 
 
 def test_coco_to_pascal_trains_nothing_of_its_own() -> None:
@@ -54,25 +54,25 @@ def test_coco_to_pascal_trains_nothing_of_its_own() -> None:
 
 
 def test_a_runs_name_follows_from_what_decides_its_outcome_and_not_from_paths() -> None:
-    benchmark = MINI.benchmarks["pascal"]
+    setup = MINI.setups["pascal"]
 
     def key(where: Places = NOWHERE, settings: tuple[str, ...] = (), **changes: object) -> str:
-        return Planner(MINI, where, settings).run(benchmark, 1, 1, changes).key
+        return Planner(MINI, where, settings).run(setup, 1, 1, changes).key
 
     assert key() == key(Places({"": "/somewhere"}, {}))
-    one = Places({}, {"resnet50": Weights("a/path", "digest", "3x3")})
-    assert key(one) == key(Places({}, {"resnet50": Weights("another", "digest", "3x3")})) != key()
-    assert key(one) != key(Places({}, {"resnet50": Weights("a/path", "other", "3x3")}))
+    one = Places({}, {"resnet50": EncoderFile("a/path", "digest", "3x3")})
+    assert key(one) == key(Places({}, {"resnet50": EncoderFile("another", "digest", "3x3")})) != key()
+    assert key(one) != key(Places({}, {"resnet50": EncoderFile("a/path", "other", "3x3")}))
     assert key(kernel="linear") != key() != key(settings=("precision=bf16",))
 
 
 def test_weights_decide_where_the_strides_are() -> None:
-    where = Places({}, {"resnet50": Weights("keras", "digest", "1x1")})
-    assert Planner(MINI, where).run(MINI.benchmarks["pascal"], 1, 1, FINAL).config.network.stride_on == "1x1"
+    where = Places({}, {"resnet50": EncoderFile("keras", "digest", "1x1")})
+    assert Planner(MINI, where).run(MINI.setups["pascal"], 1, 1, FINAL).config.network.stride_on == "1x1"
 
 
 def test_rows_without_weights_and_benchmarks_outside_the_scale_are_left_out_and_said() -> None:
-    where = Places({}, {"resnet50": Weights("x", "digest", "3x3")})
+    where = Places({}, {"resnet50": EncoderFile("x", "digest", "3x3")})
     plan = Planner(MINI, where).plan(select(["sota", "grid-coco"]))
     assert {run.config.network.encoder for run in plan.runs} == {"resnet50"}
     assert any("resnet101" in reason and "sota" in reason for reason in plan.left_out)
@@ -81,16 +81,16 @@ def test_rows_without_weights_and_benchmarks_outside_the_scale_are_left_out_and_
 
 def test_overrides_reach_every_benchmark_and_named_classes_stay_with_their_fold() -> None:
     changed = MINI.changed(iterations=7, episodes=9, seeds=2)
-    benchmark = changed.benchmarks["pascal"]
-    assert (benchmark.iterations, benchmark.episodes, changed.seeds) == (7, 9, 2)
-    assert benchmark.classes == ("cat", "chair", "cow")
-    assert MINI.changed(folds=(1,)).benchmarks["pascal"].classes == ("cat", "chair", "cow")
-    assert MINI.changed(folds=(2,)).benchmarks["pascal"].classes == ()
+    setup = changed.setups["pascal"]
+    assert (setup.iterations, setup.episodes, changed.seeds) == (7, 9, 2)
+    assert setup.classes == ("cat", "chair", "cow")
+    assert MINI.changed(folds=(1,)).setups["pascal"].classes == ("cat", "chair", "cow")
+    assert MINI.changed(folds=(2,)).setups["pascal"].classes == ()
 
 
 def test_a_test_of_other_episodes_has_another_name() -> None:
     planner = Planner(MINI, NOWHERE)
-    test = planner.test(MINI.benchmarks["pascal"], 1, 1, FINAL)
+    test = planner.test(MINI.setups["pascal"], 1, 1, FINAL)
     assert len({test.key, replace(test, shots=5).key, replace(test, episodes=7).key, replace(test, seeds=3).key}) == 4
     assert replace(test, root="/elsewhere").key == test.key
 

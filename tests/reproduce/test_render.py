@@ -9,28 +9,28 @@ import pytest
 from PIL import Image
 
 from dgpnet.reproduce import render
+from dgpnet.reproduce.archive import Archive, Finding
 from dgpnet.reproduce.plan import Places, Planner
-from dgpnet.reproduce.results import Measured, Results
 from dgpnet.reproduce.scales import MINI
-from dgpnet.reproduce.tables import ENTRIES, Grid, Table
+from dgpnet.reproduce.tables import EXHIBITS, Grid, Table
 
 PLANNER = Planner(MINI, Places({}, {}))
 
 
 def table(name: str) -> Table:
-    entry = ENTRIES[name]
-    assert isinstance(entry, Table)
-    return entry
+    exhibit = EXHIBITS[name]
+    assert isinstance(exhibit, Table)
+    return exhibit
 
 
 @pytest.fixture
 def kernels(tmp_path: Path) -> render.Filled:
-    results = Results(tmp_path)
+    archive = Archive(tmp_path)
     for row, miou in zip(table("kernels").rows, (0.55, 0.58, 0.60), strict=True):
         for column in table("kernels").columns[:2]:
             (test,) = PLANNER.cell(row, column)
-            results.record_test(test, Measured((miou,), (miou,), 0.01, 1.0, 1.0))
-    return render.filled(table("kernels"), PLANNER, results)
+            archive.record_test(test, Finding((miou,), (miou,), 0.01, 1.0, 1.0))
+    return render.filled(table("kernels"), PLANNER, archive)
 
 
 def test_markdown_has_the_papers_line_over_ours_and_says_which_orderings_hold(kernels: render.Filled) -> None:
@@ -72,7 +72,7 @@ def test_files_are_written_with_a_picture_for_each_benchmark_that_was_measured(
 
 
 def test_the_first_figure_is_drawn_even_before_anything_is_measured(tmp_path: Path) -> None:
-    empty = render.filled(table("shots"), PLANNER, Results(tmp_path))
+    empty = render.filled(table("shots"), PLANNER, Archive(tmp_path))
     assert not empty.begun
     drawn = dict(render.plots(empty))
     assert set(drawn) == {"pascal", "coco"}
@@ -80,7 +80,7 @@ def test_the_first_figure_is_drawn_even_before_anything_is_measured(tmp_path: Pa
 
 
 def test_a_wide_table_is_cut_into_one_for_each_benchmark(tmp_path: Path) -> None:
-    text = render.markdown(render.filled(table("shots"), PLANNER, Results(tmp_path)), "command")
+    text = render.markdown(render.filled(table("shots"), PLANNER, Archive(tmp_path)), "command")
     headers = [line for line in text.splitlines() if line.startswith("| Method")]
     assert [line.count("-shot") for line in headers] == [10, 10]
     lines = text.splitlines()
@@ -88,16 +88,16 @@ def test_a_wide_table_is_cut_into_one_for_each_benchmark(tmp_path: Path) -> None
     assert not any("CRNet" in line for line in lines[coco:])  # it has no figure there
 
 
-@pytest.mark.parametrize("name", [name for name, entry in ENTRIES.items() if isinstance(entry, Table)])
+@pytest.mark.parametrize("name", [name for name, exhibit in EXHIBITS.items() if isinstance(exhibit, Table)])
 def test_every_table_can_be_written_empty(name: str, tmp_path: Path) -> None:
-    one = render.filled(table(name), PLANNER, Results(tmp_path))
+    one = render.filled(table(name), PLANNER, Archive(tmp_path))
     assert all(row.label in render.markdown(one, "command") for row in table(name).rows)
     assert not one.checks
 
 
 def test_the_page_of_a_grid_says_how_episodes_were_chosen() -> None:
-    grid = ENTRIES["grid-shots"]
+    grid = EXHIBITS["grid-shots"]
     assert isinstance(grid, Grid)
-    text = render.grid_markdown(grid, MINI.benchmarks["pascal"], "command")
+    text = render.grid_markdown(grid, MINI.setups["pascal"], "command")
     assert "grid-shots.png" in text
     assert "not chosen by how well they came out" in text

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from dgpnet.errors import Error
-from dgpnet.reproduce import runs
-from dgpnet.reproduce.plan import Places, Planner, Run
+from dgpnet.reproduce import work
+from dgpnet.reproduce.plan import Places, PlannedRun, Planner
 from dgpnet.reproduce.reproduction import Reproduction
 from dgpnet.reproduce.scales import SYNTHETIC, Scale
-from dgpnet.reproduce.tables import ENTRIES, Grid, Table, select
+from dgpnet.reproduce.tables import EXHIBITS, Grid, Table, select
 from dgpnet.training import Running
 
 TINY = replace(SYNTHETIC.changed(iterations=2, episodes=4, seeds=2), batch=1)
@@ -60,14 +60,14 @@ def test_networks_are_shared_and_nothing_is_done_twice(done: Reproduction, monke
     def refuse(*args: object, **more: object) -> None:
         raise AssertionError("nothing is left to do")
 
-    monkeypatch.setattr(runs, "train", refuse)
-    monkeypatch.setattr(runs, "evaluate", refuse)
+    monkeypatch.setattr(work, "train", refuse)
+    monkeypatch.setattr(work, "evaluate", refuse)
     assert done.work(select(["kernels"])) == []
-    assert runs.cost(done.plan(select(["kernels"])), done.results).runs == 0
+    assert work.cost(done.plan(select(["kernels"])), done.archive).runs == 0
 
 
 def test_the_plan_says_what_is_done_and_what_is_left(done: Reproduction) -> None:
-    lines = runs.describe(done.plan(select(["kernels", "levels"])), done.results)
+    lines = work.describe(done.plan(select(["kernels", "levels"])), done.archive)
     assert sum("  done  " in line for line in lines) == 4
     assert sum("  to train  " in line for line in lines) == 2
     assert "Left to do: 2 networks to train" in lines[-1]
@@ -82,14 +82,14 @@ def test_finished_runs_keep_their_network_and_no_optimiser(done: Reproduction) -
 def test_a_run_that_fails_is_named_and_the_others_go_on(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = runs.train
+    real = work.train
 
     def fail_for_linear(config: object, *rest: object) -> Path:
         if getattr(config, "network").kernel == "linear":  # noqa: B009
             raise RuntimeError("out of memory")
         return real(config, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(runs, "train", fail_for_linear)
+    monkeypatch.setattr(work, "train", fail_for_linear)
     one = reproduction(tmp_path, cache)
     (failure,) = one.work(select(["kernels"]))
     assert "kernel linear" in failure
@@ -102,9 +102,9 @@ def test_a_run_that_fails_is_named_and_the_others_go_on(
 
 
 def test_data_that_are_missing_or_too_few_are_refused_before_any_work(tmp_path: Path, cache: Path) -> None:
-    benchmark = TINY.benchmarks["pascal"]
-    absent = replace(TINY, benchmarks={"pascal": replace(benchmark, train_on="pascal", test_on="pascal", options={})})
-    few = replace(TINY, benchmarks={"pascal": replace(benchmark, options={"photographs": 20, "side": 64})})
+    setup = TINY.setups["pascal"]
+    absent = replace(TINY, setups={"pascal": replace(setup, train_on="pascal", test_on="pascal", options={})})
+    few = replace(TINY, setups={"pascal": replace(setup, options={"photographs": 20, "side": 64})})
     for scale, message in ((absent, "needs a root"), (few, "photographs")):
         out = tmp_path / message.split()[0]
         with pytest.raises(Error, match=message):
@@ -114,20 +114,20 @@ def test_data_that_are_missing_or_too_few_are_refused_before_any_work(tmp_path: 
 
 def test_tests_that_differ_in_shots_only_go_through_the_network_together() -> None:
     planner = Planner(TINY, Places({}, {}))
-    table = ENTRIES["shots"]
+    table = EXHIBITS["shots"]
     assert isinstance(table, Table)
-    groups = runs.together(planner.plan([table]).tests)
+    groups = work.together(planner.plan([table]).tests)
     assert [len(group) for group in groups] == [10]
     assert [test.shots for test in groups[0]] == list(range(1, 11))
 
 
 def test_costs_count_photographs() -> None:
     planner = Planner(TINY, Places({}, {}))
-    grid = ENTRIES["grid-shots"]
+    grid = EXHIBITS["grid-shots"]
     assert isinstance(grid, Grid)
-    run: Run = planner.grid(grid)[0].run
+    run: PlannedRun = planner.grid(grid)[0].run
     assert run.photographs == pytest.approx(2 * 1 * 2 * (64 / 384) ** 2)
-    assert runs.duration(30) == "30 s"
-    assert runs.duration(600) == "10 min"
-    assert runs.duration(7200) == "2 h"
-    assert runs.duration(400_000) == "4.6 days"
+    assert work.duration(30) == "30 s"
+    assert work.duration(600) == "10 min"
+    assert work.duration(7200) == "2 h"
+    assert work.duration(400_000) == "4.6 days"

@@ -1,17 +1,17 @@
-"""Every table and figure of the paper has its entry, and the entry can be built."""
+"""Every table and figure of the paper has its exhibit, and the exhibit can be built."""
 
 import pytest
 
 from dgpnet.errors import Error
 from dgpnet.network import Config
 from dgpnet.reproduce import paper
-from dgpnet.reproduce.tables import BASELINE, ENTRIES, FINAL, Grid, Table, select
+from dgpnet.reproduce.tables import BASELINE, EXHIBITS, FINAL, Grid, Table, select
 
-TABLES = [entry for entry in ENTRIES.values() if isinstance(entry, Table)]
+TABLES = [exhibit for exhibit in EXHIBITS.values() if isinstance(exhibit, Table)]
 
 
 def test_every_table_of_the_paper_has_an_entry() -> None:
-    sources = " ".join(entry.source for entry in ENTRIES.values())
+    sources = " ".join(exhibit.source for exhibit in EXHIBITS.values())
     assert all(label in sources for label in ("tab:runtimes", *(table.label for table in paper.ALL)))
     for figure in ("fig:kshot-performance", "fig:appendix-qualitative-1-5-10", "fig:appendix-qualitative-pascal"):
         assert figure in sources
@@ -43,7 +43,7 @@ def test_orderings_hold_in_the_papers_own_figures(table: Table) -> None:
 
 
 def test_ablations_start_where_the_protocol_says() -> None:
-    first = {name: ENTRIES[name].rows[0].changes for name in ("kernels", "window", "covariance")}  # type: ignore[union-attr]
+    first = {name: EXHIBITS[name].rows[0].changes for name in ("kernels", "window", "covariance")}  # type: ignore[union-attr]
     plain = Config(window=0, output_space="mask", levels=(32,))
     assert Config().but(**first["kernels"]) == plain.but(kernel="linear")
     assert Config().but(**first["window"]) == Config().but(**first["covariance"]) == plain
@@ -52,7 +52,7 @@ def test_ablations_start_where_the_protocol_says() -> None:
 
 
 def test_the_shots_table_has_the_papers_points_at_one_and_five_shots() -> None:
-    table = ENTRIES["shots"]
+    table = EXHIBITS["shots"]
     assert isinstance(table, Table)
     row = table.row("HSNet (ResNet-101)")
     printed = {column.title: figure.value for column, figure in zip(table.columns, row.figures, strict=True) if figure}
@@ -60,13 +60,13 @@ def test_the_shots_table_has_the_papers_points_at_one_and_five_shots() -> None:
 
 
 def test_the_nested_grid_shows_one_five_and_ten_shots() -> None:
-    grid = ENTRIES["grid-shots"]
+    grid = EXHIBITS["grid-shots"]
     assert isinstance(grid, Grid)
     assert [model.shots for model in grid.models] == [1, 5, 10]
 
 
 def test_selection_keeps_the_papers_order_and_refuses_what_it_does_not_know() -> None:
-    assert [entry.name for entry in select(["levels", "kernels"])] == ["kernels", "levels"]
-    assert len(select([])) == len(ENTRIES)
+    assert [exhibit.name for exhibit in select(["levels", "kernels"])] == ["kernels", "levels"]
+    assert len(select([])) == len(EXHIBITS)
     with pytest.raises(Error, match="No table is called tables: choose from sota"):
         select(["tables"])

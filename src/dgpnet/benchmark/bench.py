@@ -30,7 +30,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Settings:
+class Workload:
     """What is measured.
 
     network, small        configurations of the two networks
@@ -63,13 +63,13 @@ class Settings:
     effort: Effort = field(default_factory=Effort)
 
 
-def settings_for(
+def workload_for(
     device: torch.device, *, quick: bool = False, checkpoint: str = "", root: str = "", compile_step: bool = False
-) -> Settings:
+) -> Workload:
     """The whole of it, or (`quick`, for CPUs) what a laptop measures in a minute or two, at 384²."""
     if not quick:
-        return Settings(device, checkpoint=checkpoint, root=root, compile_step=compile_step)
-    return Settings(
+        return Workload(device, checkpoint=checkpoint, root=root, compile_step=compile_step)
+    return Workload(
         device,
         checkpoint=checkpoint,
         root=root,
@@ -91,17 +91,17 @@ def settings_for(
 class Bench:
     """The sections; networks are built when first needed."""
 
-    def __init__(self, settings: Settings, out: Path) -> None:
-        self.settings = settings
+    def __init__(self, workload: Workload, out: Path) -> None:
+        self.workload = workload
         self.out = out
 
     @cached_property
     def network(self) -> DGPNet:
         """The network under test, in evaluation mode."""
-        if self.settings.checkpoint:
-            network = weights.load(self.settings.checkpoint, device=self.settings.device)
+        if self.workload.checkpoint:
+            network = weights.load(self.workload.checkpoint, device=self.workload.device)
             return network.eval().requires_grad_(False)
-        return self._random(self.settings.network)
+        return self._random(self.workload.network)
 
     @cached_property
     def plain(self) -> DGPNet:
@@ -116,20 +116,20 @@ class Bench:
     @cached_property
     def ceilings(self) -> timing.Ceilings:
         """What the machine can do."""
-        settings = self.settings
+        workload = self.workload
         return timing.ceilings(
-            settings.device,
-            megabytes=settings.copy_megabytes,
-            side=settings.matrix_side,
-            seconds=settings.effort.seconds,
+            workload.device,
+            megabytes=workload.copy_megabytes,
+            side=workload.matrix_side,
+            seconds=workload.effort.seconds,
         )
 
     def machine(self) -> dict[str, Any]:
         """What everything else is measured on."""
-        settings = self.settings
-        about = {"weights": Path(settings.checkpoint).name if settings.checkpoint else "random"}
+        workload = self.workload
+        about = {"weights": Path(workload.checkpoint).name if workload.checkpoint else "random"}
         return {
-            **timing.machine(settings.device),
+            **timing.machine(workload.device),
             "ceilings": asdict(self.ceilings),
             "network": json.loads(self.network.config.to_json()),
             "precision": str(self.predictor.dtype).removeprefix("torch."),
@@ -138,7 +138,7 @@ class Bench:
 
     def runtimes(self) -> list[dict[str, Any]]:
         """The paper's run-time table."""
-        settings = self.settings
+        workload = self.workload
         return [
             speed.runtimes(
                 self.plain,
@@ -146,49 +146,49 @@ class Bench:
                 self.ceilings,
                 batch=batch,
                 shots=shots,
-                size=settings.size,
-                effort=settings.effort,
+                size=workload.size,
+                effort=workload.effort,
             )
-            for batch in settings.batches
-            for shots in settings.shots
+            for batch in workload.batches
+            for shots in workload.shots
         ]
 
     def cached(self) -> list[dict[str, Any]]:
         """A concept that is learned once and asked many times."""
-        return self._cached(self.plain, self.predictor, self.settings.size)
+        return self._cached(self.plain, self.predictor, self.workload.size)
 
     def small(self) -> list[dict[str, Any]]:
         """The same with the network for laptops, at its own size."""
-        network = self._random(self.settings.small)
-        return self._cached(naive.unfolded(network), Predictor(network), self.settings.small.size)
+        network = self._random(self.workload.small)
+        return self._cached(naive.unfolded(network), Predictor(network), self.workload.small.size)
 
     def training(self) -> list[dict[str, Any]]:
         """A training step."""
-        settings = self.settings
+        workload = self.workload
         network = self._random(self.network.config)
         return [
             speed.training(
                 network,
-                episodes=settings.train_episodes,
+                episodes=workload.train_episodes,
                 shots=shots,
-                size=settings.train_size,
-                effort=settings.effort,
-                fuse=settings.compile_step,
+                size=workload.train_size,
+                effort=workload.effort,
+                fuse=workload.compile_step,
             )
-            for shots in settings.shots
+            for shots in workload.shots
         ]
 
     def growth(self) -> list[dict[str, Any]]:
         """The Gaussian process alone, against shots and against the side of the photographs."""
-        settings = self.settings
-        wanted = [("shots", shots, settings.growth_side) for shots in settings.growth_shots]
-        wanted += [("side", settings.growth_examples, side) for side in settings.growth_sides]
+        workload = self.workload
+        wanted = [("shots", shots, workload.growth_side) for shots in workload.growth_shots]
+        wanted += [("side", workload.growth_examples, side) for side in workload.growth_sides]
         points = []
         for against, shots, side in wanted:
             for kind in (growth.EXACT, growth.INDUCING):
                 try:
                     point = growth.measured(
-                        shots=shots, side=side, kind=kind, device=settings.device, effort=settings.effort
+                        shots=shots, side=side, kind=kind, device=workload.device, effort=workload.effort
                     )
                 except RuntimeError as problem:  # too large for the memory, or for the library
                     reason = "out of memory" if isinstance(problem, torch.OutOfMemoryError) else str(problem)
@@ -201,36 +201,36 @@ class Bench:
     def end_to_end(self) -> dict[str, Any]:
         """From JPEG files to PNG masks, with the default model unless another network was asked for."""
         with tempfile.TemporaryDirectory(prefix="dgpnet-benchmark-") as folder:
-            return end_to_end(self._segmenter(), Path(folder), photographs=self.settings.photographs)
+            return end_to_end(self._segmenter(), Path(folder), photographs=self.workload.photographs)
 
     def accuracy(self) -> list[dict[str, Any]]:
         """Whether mIoU moves, on PASCAL's fold 1."""
-        settings = self.settings
+        workload = self.workload
         size = self.network.config.size
         classes = ["cat", "chair", "cow"]
-        dataset = data.build("pascal", settings.root, fold=1, split="test", classes=classes, size=size)
+        dataset = data.build("pascal", workload.root, fold=1, split="test", classes=classes, size=size)
         return [
-            accuracy.compared(self.plain, self.predictor, dataset, episodes=settings.episodes, shots=shots)
-            for shots in settings.shots
+            accuracy.compared(self.plain, self.predictor, dataset, episodes=workload.episodes, shots=shots)
+            for shots in workload.shots
         ]
 
     def _cached(self, network: DGPNet, predictor: Predictor, size: int) -> list[dict[str, Any]]:
-        settings = self.settings
+        workload = self.workload
         return [
-            speed.cached(network, predictor, batch=batch, shots=shots, size=size, effort=settings.effort)
-            for batch in settings.batches
-            for shots in settings.shots
+            speed.cached(network, predictor, batch=batch, shots=shots, size=size, effort=workload.effort)
+            for batch in workload.batches
+            for shots in workload.shots
         ]
 
     def _random(self, config: Config) -> DGPNet:
         torch.manual_seed(0)
-        network = DGPNet(config).to(self.settings.device).eval().requires_grad_(False)
-        return speed.settle(network, self.settings.size)
+        network = DGPNet(config).to(self.workload.device).eval().requires_grad_(False)
+        return speed.settle(network, self.workload.size)
 
     def _segmenter(self) -> Segmenter:
-        if self.settings.checkpoint or self.settings.network != PRESETS["paper"]:
+        if self.workload.checkpoint or self.workload.network != PRESETS["paper"]:
             return Segmenter(self.network)
-        return load("default", device=self.settings.device)
+        return load("default", device=self.workload.device)
 
 
 SECTIONS: tuple[str, ...] = (
@@ -246,17 +246,17 @@ SECTIONS: tuple[str, ...] = (
 
 
 def run(
-    settings: Settings, out: Path, *, sections: Sequence[str] = SECTIONS, command: str = "", say: Say = print
+    workload: Workload, out: Path, *, sections: Sequence[str] = SECTIONS, command: str = "", say: Say = print
 ) -> dict[str, Any]:
     """Measure `sections`, keeping `out/benchmark.json` and `.md` up to date; a section that failed has an `error`."""
     unknown = [name for name in sections if name not in SECTIONS]
     if unknown:
         raise Error(f"The benchmark has no section {', '.join(unknown)}: choose from {', '.join(SECTIONS)}.")
     out.mkdir(parents=True, exist_ok=True)
-    bench = Bench(settings, out)
+    bench = Bench(workload, out)
     found: dict[str, Any] = {}
     for name in SECTIONS:
-        if name not in sections or (name == "accuracy" and not settings.root):
+        if name not in sections or (name == "accuracy" and not workload.root):
             continue
         begin = time.perf_counter()
         try:
@@ -264,7 +264,7 @@ def run(
         except Exception as problem:  # whatever it is, the other sections are worth having
             found[name] = {"error": f"{type(problem).__name__}: {problem}"}
             say(f"{name}: failed: {problem}")
-        if settings.device.type == "cuda":
+        if workload.device.type == "cuda":
             torch.cuda.empty_cache()
         say(f"{name}: {time.perf_counter() - begin:.1f} s")
         save(found, out, report.markdown(found, command))

@@ -15,8 +15,8 @@ from dgpnet.network import PRESETS
 from dgpnet.pictures import Picture, Series
 from dgpnet.segmenter.engine import INDUCING_POINTS
 
+#: Queries are those of the finer level, which has four times the points of the other.
 STRIDE = 16
-"""Queries are those of the finer level, which has four times the points of the other."""
 EXACT, INDUCING = "exact", "inducing"
 
 

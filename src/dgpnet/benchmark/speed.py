@@ -22,12 +22,12 @@ from dgpnet.benchmark.timing import Ceilings, Effort, Stopwatch, measure, measur
 from dgpnet.network import DGPNet, Memory
 from dgpnet.network.fast import Graph, Predictor, Several
 
+#: Photographs that are rendered.
 DIFFERENT = 12
-"""Photographs that are rendered."""
 
 
 @dataclass(frozen=True)
-class Inputs:
+class Episodes:
     """B episodes of K shots: supports (B, K, 3, S, S), masks (B, K, S, S) in {0, 1}, query (B, 3, S, S), normalised;
     target (B, S, S) int64, the query's mask."""
 
@@ -46,19 +46,19 @@ def rendered(size: int) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(photos), torch.from_numpy(masks)
 
 
-def inputs(batch: int, shots: int, size: int, device: torch.device) -> Inputs:
+def rendered_episodes(batch: int, shots: int, size: int, device: torch.device) -> Episodes:
     """Rendered photographs, the same in every run; a few of them, in turn."""
     photos, masks = (tensor.to(device) for tensor in rendered(size))
     index = torch.arange(batch * (shots + 1), device=device).remainder(len(photos)).view(batch, shots + 1)
     chosen, truth = data.normalise(photos)[index], masks[index].float()
-    return Inputs(chosen[:, :-1], truth[:, :-1], chosen[:, -1], truth[:, -1].long())
+    return Episodes(chosen[:, :-1], truth[:, :-1], chosen[:, -1], truth[:, -1].long())
 
 
 @torch.no_grad()
 def settle(network: DGPNet, size: int) -> DGPNet:
     """Give every BatchNorm of a random network the statistics of two photographs, lest activations explode."""
     plain = naive.unfolded(network)
-    one = inputs(2, 1, size, next(network.parameters()).device)
+    one = rendered_episodes(2, 1, size, next(network.parameters()).device)
     for module in plain.modules():
         if isinstance(module, nn.BatchNorm2d):
             module.training, module.momentum = True, 1.0
@@ -78,7 +78,7 @@ def runtimes(
     network: as `naive.unfolded` gives it; predictor: of the same weights.
     """
     device = predictor.device
-    one = inputs(batch, shots, size, device)
+    one = rendered_episodes(batch, shots, size, device)
     episode = (one.supports, one.masks, one.query)
     with torch.no_grad():
         plain = measure_laps(lambda clock: naive.episode(network, *episode, clock), device, effort)
@@ -105,7 +105,7 @@ def runtimes(
     }
 
 
-def parts(predictor: Predictor, one: Inputs) -> dict[str, Callable[[], object]]:
+def parts(predictor: Predictor, one: Episodes) -> dict[str, Callable[[], object]]:
     """Each part of the run-time table as our path does it, by itself: a captured graph on CUDA, a call elsewhere.
 
     The preparation includes the mask encoder, which `runtimes` takes off; projections belong to the Gaussian process.
@@ -178,8 +178,8 @@ def cached(
 ) -> dict[str, Any]:
     """One support set and `batch` queries: ours with the memory kept; naive with it kept, and encoded anew."""
     device = predictor.device
-    one = inputs(1, shots, size, device)
-    queries = inputs(batch, 1, size, device).query
+    one = rendered_episodes(1, shots, size, device)
+    queries = rendered_episodes(batch, 1, size, device).query
     episode = (one.supports.expand(batch, -1, -1, -1, -1), one.masks.expand(batch, -1, -1, -1), queries)
     with torch.no_grad():
         memory = predictor.learn(one.supports, one.masks[:, :, None])
@@ -219,7 +219,7 @@ def naive_training(network: DGPNet, *, episodes: int, shots: int, size: int, eff
     """A training step as one would first write it: float32, PyTorch's own AdamW and weighted cross-entropy."""
     network = naive.unfolded(network).train().requires_grad_(True)
     device = next(network.parameters()).device
-    one = inputs(episodes, shots, size, device)
+    one = rendered_episodes(episodes, shots, size, device)
     optimiser = torch.optim.AdamW(network.parameters(), lr=5e-5, weight_decay=1e-3)
     balance = torch.tensor([1.0, 4.0], device=device)
 

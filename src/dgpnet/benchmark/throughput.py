@@ -20,8 +20,8 @@ from dgpnet.segmenter.segmentation import Maps
 from dgpnet.segmenter.support import Prepared
 
 WIDTH, HEIGHT = 640, 480
+#: Photographs that are rendered; the rest are copies of them under other names.
 DIFFERENT = 16
-"""Photographs that are rendered; the rest are copies of them under other names."""
 EXAMPLES = 3
 
 

@@ -22,7 +22,7 @@ from dgpnet.errors import Error
 
 
 @dataclass(frozen=True)
-class Entry:
+class Command:
     """One command: the line `dgpnet --help` shows, and the extra that brings what it imports."""
 
     summary: str
@@ -31,16 +31,16 @@ class Entry:
 
 INTERRUPTED = 130
 
-COMMANDS: dict[str, Entry] = {
-    "segment": Entry("Masks for a folder of photographs from a few painted ones."),
-    "learn": Entry("Learn from a few masks and keep the result in a .concept file."),
-    "suggest": Entry("Which photographs to annotate first."),
-    "train": Entry("Train a network on episodes.", "train"),
-    "evaluate": Entry("Measure a checkpoint by the field's protocol."),
-    "reproduce": Entry("The paper's tables, ours beside theirs.", "train"),
-    "benchmark": Entry("Speed and memory, beside the paper's listing done naively."),
-    "weights": Entry("Convert, inspect and fetch weights."),
-    "demo": Entry("See it work on bundled photographs.", "demo"),
+COMMANDS: dict[str, Command] = {
+    "segment": Command("Masks for a folder of photographs from a few painted ones."),
+    "learn": Command("Learn from a few masks and keep the result in a .concept file."),
+    "suggest": Command("Which photographs to annotate first."),
+    "train": Command("Train a network on episodes.", "train"),
+    "evaluate": Command("Measure a checkpoint by the field's protocol."),
+    "reproduce": Command("The paper's tables, ours beside theirs.", "train"),
+    "benchmark": Command("Speed and memory, beside the paper's listing done naively."),
+    "weights": Command("Convert, inspect and fetch weights."),
+    "demo": Command("See it work on bundled photographs.", "demo"),
 }
 
 HELP = """Few-shot segmentation: a few painted masks in, masks for every other photograph out.

@@ -42,11 +42,11 @@ def benchmark(
     from dgpnet.benchmark import bench, report
     from dgpnet.devices import find_device
 
-    settings = bench.settings_for(
+    workload = bench.workload_for(
         find_device(device), quick=quick, checkpoint=checkpoint, root=root, compile_step=compiled
     )
     command = shlex.join(["dgpnet", *sys.argv[1:]])
-    found = bench.run(settings, out, sections=section or bench.SECTIONS, command=command, say=_say)
+    found = bench.run(workload, out, sections=section or bench.SECTIONS, command=command, say=_say)
     typer.echo(json.dumps(found, indent=1) if as_json else report.markdown(found, command))
     if bench.failed(found):
         raise typer.Exit(1)

@@ -101,7 +101,7 @@ def evaluate(
         _list(case, as_json)
         return
     if checkpoint is None:
-        raise Error("no checkpoint is given; name a .safetensors file, or default or small.")
+        raise Error("No checkpoint is given; name a .safetensors file, or default or small.")
     for path in (out, calibrate):
         if path is not None and not path.parent.is_dir():
             raise Error(f"{path} cannot be written: the folder {path.parent} does not exist; create it first.")

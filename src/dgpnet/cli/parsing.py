@@ -38,7 +38,9 @@ def numbers(option: str, text: str, *, least: int = 1) -> tuple[int, ...]:
         ends = re.fullmatch(r"\s*(\d{1,9})\s*(?:(?:-|\.\.)\s*(\d{1,9})\s*)?", part, re.ASCII)
         first, last = (int(ends[1]), int(ends[2] or ends[1])) if ends else (1, 0)
         if not least <= first <= last <= MOST or len(found) + last - first >= MOST:
-            raise Error(f"{option} takes numbers from {least} to {MOST:,}, like 1, 1,5 or 1-10; got {_short(text)}.")
+            raise Error(
+                f"The option {option} takes numbers from {least} to {MOST:,}, like 1, 1,5 or 1-10; got {_short(text)}."
+            )
         found += range(first, last + 1)
     return tuple(found)
 
@@ -54,9 +56,9 @@ def pairs(option: str, texts: Sequence[str] | None) -> dict[str, Any]:
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier() or len(name) > 40:
-            raise Error(f"{option} takes NAME=VALUE; got {_short(text)}.")
+            raise Error(f"The option {option} takes NAME=VALUE; got {_short(text)}.")
         if name in settled:
-            raise Error(f"{option} {name} is no option of a dataset's own; use --{name} where the command has it.")
+            raise Error(f"The option {option} is for what is the dataset's own; use --{name} where the command has it.")
         try:
             found[name] = json.loads(value)
         except (ValueError, RecursionError):
@@ -70,7 +72,7 @@ def names(option: str, text: str | None) -> tuple[str, ...] | None:
         return None
     found = tuple(name.strip() for name in text.split(","))
     if not all(found):
-        raise Error(f"{option} takes names like cat,dog; got {_short(text)}.")
+        raise Error(f"The option {option} takes names like cat,dog; got {_short(text)}.")
     return found
 
 

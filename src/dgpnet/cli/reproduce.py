@@ -55,31 +55,31 @@ def reproduce(
     Example: dgpnet reproduce kernels levels --scale mini --root data --encoder-weights resnet50.safetensors --dry-run
     """
     from dgpnet.devices import find_device
-    from dgpnet.reproduce import runs
+    from dgpnet.reproduce import work
     from dgpnet.reproduce.plan import Planner, places
     from dgpnet.reproduce.reproduction import Reproduction
     from dgpnet.reproduce.scales import named
-    from dgpnet.reproduce.tables import ENTRIES, select
+    from dgpnet.reproduce.tables import EXHIBITS, select
     from dgpnet.training import Running
 
     if list_tables:
-        for entry in ENTRIES.values():
-            typer.echo(f"{entry.name:12} {entry.title}")
+        for exhibit in EXHIBITS.values():
+            typer.echo(f"{exhibit.name:12} {exhibit.title}")
         return
     find_device(device)  # before any work
     wanted = None if folds is None else numbers("--folds", folds, least=0)
     chosen = named(scale).changed(iterations=iterations, episodes=episodes, folds=wanted, seeds=seeds)
     where = places(root or (), encoder_weights or (), allow_pickle=allow_pickle)
-    entries = select(tables or ())
+    exhibits = select(tables or ())
     running = Running(device=device, cache=cache, allow_pickle=allow_pickle)
     command = shlex.join(["dgpnet", *sys.argv[1:]])
     job = Reproduction(Planner(chosen, where, tuple(settings or ())), out, command, running, _say)
-    plan = job.plan(entries)
-    for line in runs.describe(plan, job.results):
+    plan = job.plan(exhibits)
+    for line in work.describe(plan, job.archive):
         _say(line)
     if dry_run:
         return
-    failures = job.work(entries)
+    failures = job.work(exhibits)
     written = sorted(str(path) for path in (out / "tables").glob("*.md"))
     if as_json:
         typer.echo(json.dumps({"written": written, "failures": failures}))

@@ -148,7 +148,7 @@ def _mixed(text: str) -> Source:
             return Source(name, _absolute(Path(root)) if root else "", weight=float(weight))
     except ValueError:
         pass
-    raise Error(f"--mix {text} does not say what and how much: write name:folder:weight, for example folder:mugs:0.5")
+    raise Error(f"The option --mix takes name:folder:weight, such as folder:mugs:0.5; got {text!r}.")
 
 
 def _network(preset: str, recipes: Config) -> Config:
@@ -159,5 +159,5 @@ def _network(preset: str, recipes: Config) -> Config:
     if preset in PRESETS:
         return PRESETS[preset].but(size=recipes.size)
     if not Path(preset).is_file():
-        raise Error(f"--preset {preset} is neither one of {', '.join(PRESETS)} nor a JSON file")
+        raise Error(f"The option --preset {preset} is neither one of {', '.join(PRESETS)} nor a JSON file.")
     return Config.from_json(Path(preset).read_text(encoding="utf-8"))

@@ -20,7 +20,7 @@ from dgpnet.data.augment import DRAWS, PAPER, Augmentation, draw_parameters
 from dgpnet.data.dataset import FRAME, Dataset
 from dgpnet.errors import Error
 
-Protocol = Literal["paper", "reference"]
+ProtocolName = Literal["paper", "reference"]
 
 REFERENCE_CYCLE = 1000  # the authors' program starts over after this many PASCAL queries
 DEFAULT_SIDE = 384  # of views, where neither the caller nor the dataset says
@@ -93,18 +93,18 @@ def check_protocol(protocol: str) -> None:
         raise Error(f"the protocol is 'paper' or 'reference', not {protocol!r}.")
 
 
-def needed(shots: int, protocol: Protocol) -> int:
+def needed(shots: int, protocol: ProtocolName) -> int:
     """How many photographs of a class an episode takes."""
     return 2 if protocol == "reference" else shots + 1
 
 
-def too_small(dataset: Dataset, shots: int, protocol: Protocol = "paper") -> dict[int, int]:
+def too_small(dataset: Dataset, shots: int, protocol: ProtocolName = "paper") -> dict[int, int]:
     """Classes with too few photographs for episodes of these shots: id -> how many there are."""
     least = needed(shots, protocol)
     return {c: len(photos) for c, photos in dataset.by_class().items() if len(photos) < least}
 
 
-def check(dataset: Dataset, shots: int, protocol: Protocol = "paper") -> None:
+def check(dataset: Dataset, shots: int, protocol: ProtocolName = "paper") -> None:
     """Refuse a dataset to be evaluated in which a class has too few photographs, and name the class."""
     check_protocol(protocol)
     if small := too_small(dataset, shots, protocol):
@@ -116,7 +116,7 @@ def check(dataset: Dataset, shots: int, protocol: Protocol = "paper") -> None:
         )
 
 
-def trainable(dataset: Dataset, shots: int, protocol: Protocol = "paper") -> tuple[Dataset, list[str]]:
+def trainable(dataset: Dataset, shots: int, protocol: ProtocolName = "paper") -> tuple[Dataset, list[str]]:
     """The dataset without the classes that are too small for training episodes of these shots, and a note for each."""
     check_protocol(protocol)
     small = too_small(dataset, shots, protocol)
@@ -133,13 +133,15 @@ def trainable(dataset: Dataset, shots: int, protocol: Protocol = "paper") -> tup
     return dataset.with_pairs(classes, [p for p in dataset.pairs if p[1] in classes]), notes
 
 
-def episode(dataset: Dataset, *, seed: int, index: int, max_shots: int = 10, protocol: Protocol = "paper") -> Episode:
+def episode(
+    dataset: Dataset, *, seed: int, index: int, max_shots: int = 10, protocol: ProtocolName = "paper"
+) -> Episode:
     """Evaluation episode number `index`: `max_shots` supports, of which the first ones do not depend on `max_shots`."""
     return episodes(dataset, seed=seed, indices=[index], max_shots=max_shots, protocol=protocol)[0]
 
 
 def episodes(
-    dataset: Dataset, *, seed: int, indices: Sequence[int], max_shots: int = 10, protocol: Protocol = "paper"
+    dataset: Dataset, *, seed: int, indices: Sequence[int], max_shots: int = 10, protocol: ProtocolName = "paper"
 ) -> list[Episode]:
     """Evaluation episodes of these numbers."""
     if ("checked", max_shots, protocol) not in dataset._memo:
@@ -179,7 +181,7 @@ def sample(
     self_episodes: float = 0.0,
     absent: float = 0.0,
     power: float | None = None,
-    protocol: Protocol = "paper",
+    protocol: ProtocolName = "paper",
     size: int | None = None,
 ) -> Batch:
     """Training episodes of these numbers. Classes too small for `shots` drop out (`trainable` says which).
@@ -291,7 +293,7 @@ def _queries(table: _Table, u: NDArray[np.float64]) -> tuple[NDArray[np.int64], 
 
 
 def _supports(
-    u: NDArray[np.float64], count: NDArray[np.int64], query: NDArray[np.int64], protocol: Protocol
+    u: NDArray[np.float64], count: NDArray[np.int64], query: NDArray[np.int64], protocol: ProtocolName
 ) -> NDArray[np.int64]:
     """(M, K) numbers within the class, never the query."""
     if protocol == "paper":

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from dgpnet import data, weights
 from dgpnet.data.dataset import Dataset
-from dgpnet.data.episodes import Episode, Protocol, check_protocol
+from dgpnet.data.episodes import Episode, ProtocolName, check_protocol
 from dgpnet.errors import Error
 from dgpnet.evaluation.measure import PRECISIONS, Loaded, load, measure
 from dgpnet.evaluation.records import Key, Record, Records, Unit
@@ -130,7 +130,7 @@ class Job:
     def check(self) -> None:
         """Refuses what cannot be done, before any work."""
         if self.listed is None:
-            data.check(self.dataset, max(self.options.shots), cast(Protocol, self.options.protocol))
+            data.check(self.dataset, max(self.options.shots), cast(ProtocolName, self.options.protocol))
             return
         most = max((len(e.supports) for e in self.listed), default=0)
         if most < max(self.options.shots):
@@ -142,7 +142,7 @@ class Job:
         stop = min(first + UNIT, self.count)
         if self.listed is not None:
             return list(self.listed[first:stop])
-        protocol = cast(Protocol, self.options.protocol)
+        protocol = cast(ProtocolName, self.options.protocol)
         most = max(self.options.shots)
         return data.episodes(self.dataset, seed=seed, indices=range(first, stop), max_shots=most, protocol=protocol)
 

@@ -16,17 +16,17 @@ from typing import Any
 
 from dgpnet.data import DATASETS
 from dgpnet.errors import Error
-from dgpnet.reproduce.scales import Benchmark, Scale
-from dgpnet.reproduce.tables import Changes, Column, Entry, Grid, Row, Table
+from dgpnet.reproduce.scales import Scale, Setup
+from dgpnet.reproduce.tables import Changes, Column, Exhibit, Grid, Row, Table
 from dgpnet.training.config import Source, TrainConfig, plain, recipe, with_settings
 from dgpnet.weights import read_encoder
 
+#: Hexadecimal digits of a run's name: enough for every run that anybody will ever make.
 KEY = 12
-"""Hexadecimal digits of a run's name: enough for every run that anybody will ever make."""
 
 
 @dataclass(frozen=True)
-class Weights:
+class EncoderFile:
     """ImageNet weights of one encoder: where they lie, what they are whatever the file is called, their strides."""
 
     path: str
@@ -43,7 +43,7 @@ class Places:
     """
 
     roots: Mapping[str, str]
-    weights: Mapping[str, Weights]
+    weights: Mapping[str, EncoderFile]
 
     def root(self, dataset: str) -> str:
         """The folder of a dataset; empty where none was given."""
@@ -65,7 +65,7 @@ def places(roots: Sequence[str] = (), weights: Sequence[str | Path] = (), *, all
     found = {}
     for path in weights:
         read = read_encoder(path, allow_pickle=allow_pickle)
-        found[read.name] = Weights(str(path), digest(Path(path)), read.stride_on)
+        found[read.name] = EncoderFile(str(path), digest(Path(path)), read.stride_on)
     return Places(folders, found)
 
 
@@ -84,7 +84,7 @@ def digest(path: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Run:
+class PlannedRun:
     """One network to train. `weights` is the digest of the encoder weights that it starts from."""
 
     config: TrainConfig
@@ -118,10 +118,10 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Test:
+class PlannedTest:
     """Episodes on which a run is measured; `seeds` draws of them."""
 
-    run: Run
+    run: PlannedRun
     dataset: str
     root: str
     fold: int
@@ -149,12 +149,12 @@ class Test:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to do for some entries: each run and each test once, and what the scale or the weights leave out."""
+    """What to do for some exhibits: each run and each test once, and what the scale or the weights leave out."""
 
     scale: Scale
-    entries: tuple[Entry, ...]
-    runs: tuple[Run, ...]
-    tests: tuple[Test, ...]
+    exhibits: tuple[Exhibit, ...]
+    runs: tuple[PlannedRun, ...]
+    tests: tuple[PlannedTest, ...]
     left_out: tuple[str, ...]
     wanted: int
     """Runs that the tables ask for, counted once for each table: more than there are where tables share."""
@@ -169,102 +169,102 @@ class Planner:
     settings: tuple[str, ...] = ()
     """`field=value` changes to every training configuration."""
 
-    def plan(self, entries: Iterable[Entry]) -> Plan:
-        """The work for `entries`."""
-        entries = tuple(entries)
-        runs: dict[str, Run] = {}
-        tests: dict[str, Test] = {}
+    def plan(self, exhibits: Iterable[Exhibit]) -> Plan:
+        """The work for `exhibits`."""
+        exhibits = tuple(exhibits)
+        runs: dict[str, PlannedRun] = {}
+        tests: dict[str, PlannedTest] = {}
         left_out: dict[str, list[str]] = {}
         wanted = 0
-        for entry in entries:
-            own = {run.key: run for run in self.runs(entry)}
+        for exhibit in exhibits:
+            own = {run.key: run for run in self.runs(exhibit)}
             wanted += len(own)
             runs |= own
-            tests |= {test.key: test for test in self._tests(entry)}
-            for reason in self._left_out(entry):
-                left_out.setdefault(reason, []).append(entry.name)
+            tests |= {test.key: test for test in self._tests(exhibit)}
+            for reason in self._left_out(exhibit):
+                left_out.setdefault(reason, []).append(exhibit.name)
         reasons = tuple(f"{reason} ({', '.join(names)})" for reason, names in left_out.items())
-        return Plan(self.scale, entries, tuple(runs.values()), tuple(tests.values()), reasons, wanted)
+        return Plan(self.scale, exhibits, tuple(runs.values()), tuple(tests.values()), reasons, wanted)
 
-    def cell(self, row: Row, column: Column) -> tuple[Test, ...]:
+    def cell(self, row: Row, column: Column) -> tuple[PlannedTest, ...]:
         """The tests, one a fold, whose mean is the cell; none where the row or the column is not ours to fill."""
-        benchmark = self.scale.benchmarks.get(column.benchmark)
-        if row.changes is None or benchmark is None or not self._encodable(row.changes):
+        setup = self.scale.setups.get(column.benchmark)
+        if row.changes is None or setup is None or not self._encodable(row.changes):
             return ()
-        if column.fold is not None and column.fold not in benchmark.folds:
+        if column.fold is not None and column.fold not in setup.folds:
             return ()
-        folds = benchmark.folds if column.fold is None else (column.fold,)
-        return tuple(self.test(benchmark, fold, column.shots, row.changes) for fold in folds)
+        folds = setup.folds if column.fold is None else (column.fold,)
+        return tuple(self.test(setup, fold, column.shots, row.changes) for fold in folds)
 
-    def benchmark(self, grid: Grid) -> Benchmark:
+    def setup(self, grid: Grid) -> Setup:
         """What a grid shows: its own benchmark, or the first of the scale where that one is not part of it."""
-        return self.scale.benchmarks.get(grid.benchmark) or next(iter(self.scale.benchmarks.values()))
+        return self.scale.setups.get(grid.benchmark) or next(iter(self.scale.setups.values()))
 
-    def grid(self, grid: Grid) -> tuple[Test, ...]:
+    def grid(self, grid: Grid) -> tuple[PlannedTest, ...]:
         """The networks of a grid, in the order of its models, with the episodes that it shows."""
-        benchmark = self.benchmark(grid)
-        fold = benchmark.folds[0]
-        tests = (self.test(benchmark, fold, model.shots, model.changes) for model in grid.models)
+        setup = self.setup(grid)
+        fold = setup.folds[0]
+        tests = (self.test(setup, fold, model.shots, model.changes) for model in grid.models)
         return tuple(replace(test, episodes=grid.episodes, seeds=1) for test in tests)
 
-    def test(self, benchmark: Benchmark, fold: int, shots: int, changes: Changes) -> Test:
+    def test(self, setup: Setup, fold: int, shots: int, changes: Changes) -> PlannedTest:
         """The test of the network with `changes` on one fold."""
-        run = self.run(benchmark, fold, self.scale.trained_at(shots), changes)
-        root = self.places.root(benchmark.test_on)
-        return Test(
+        run = self.run(setup, fold, self.scale.trained_at(shots), changes)
+        root = self.places.root(setup.test_on)
+        return PlannedTest(
             run=run,
-            dataset=benchmark.test_on,
+            dataset=setup.test_on,
             root=root,
             fold=fold,
-            classes=benchmark.classes,
+            classes=setup.classes,
             shots=shots,
-            episodes=benchmark.episodes,
+            episodes=setup.episodes,
             seeds=self.scale.seeds,
-            options=benchmark.options,
+            options=setup.options,
         )
 
-    def run(self, benchmark: Benchmark, fold: int, shots: int, changes: Changes) -> Run:
+    def run(self, setup: Setup, fold: int, shots: int, changes: Changes) -> PlannedRun:
         """The training of the network with `changes`: the paper's recipe without the classes of `fold`."""
-        base = recipe("paper", benchmark.train_on)
-        network = base.network.but(**{**changes, **self.scale.network, "size": benchmark.size})
+        base = recipe("paper", setup.train_on)
+        network = base.network.but(**{**changes, **self.scale.network, "size": setup.size})
         weights = self.places.weights.get(network.encoder)
         if weights is not None:
             network = network.but(stride_on=weights.stride_on)
-        root = self.places.root(benchmark.train_on)
+        root = self.places.root(setup.train_on)
         config = replace(
             base,
-            sources=(Source(benchmark.train_on, root, fold=fold, options=benchmark.options),),
+            sources=(Source(setup.train_on, root, fold=fold, options=setup.options),),
             network=network,
             encoder_weights=weights.path if weights else "",
             shots=(shots,),
-            iterations=benchmark.iterations,
+            iterations=setup.iterations,
             episodes=self.scale.batch,
         )
-        return Run(with_settings(config, self.settings), weights.digest if weights else "")
+        return PlannedRun(with_settings(config, self.settings), weights.digest if weights else "")
 
-    def runs(self, entry: Entry) -> Iterable[Run]:
-        """The networks that an entry needs, some of them more than once."""
-        tests = self.grid(entry) if isinstance(entry, Grid) else self._tests(entry)
+    def runs(self, exhibit: Exhibit) -> Iterable[PlannedRun]:
+        """The networks that an exhibit needs, some of them more than once."""
+        tests = self.grid(exhibit) if isinstance(exhibit, Grid) else self._tests(exhibit)
         return (test.run for test in tests)
 
-    def _tests(self, entry: Entry) -> Iterable[Test]:
-        if not isinstance(entry, Table):
+    def _tests(self, exhibit: Exhibit) -> Iterable[PlannedTest]:
+        if not isinstance(exhibit, Table):
             return ()
-        return (test for row in entry.rows for column in entry.columns for test in self.cell(row, column))
+        return (test for row in exhibit.rows for column in exhibit.columns for test in self.cell(row, column))
 
     def _encodable(self, changes: Changes) -> bool:
         encoder = {**changes, **self.scale.network}.get("encoder", "resnet50")
         return self.places.can_start(encoder)
 
-    def _left_out(self, entry: Entry) -> Iterable[str]:
-        if isinstance(entry, Grid) and entry.benchmark not in self.scale.benchmarks:
-            yield f"{entry.benchmark} is not part of scale {self.scale.name}: shown on {self.benchmark(entry).title}"
-        if not isinstance(entry, Table):
+    def _left_out(self, exhibit: Exhibit) -> Iterable[str]:
+        if isinstance(exhibit, Grid) and exhibit.benchmark not in self.scale.setups:
+            yield f"{exhibit.benchmark} is not part of scale {self.scale.name}: shown on {self.setup(exhibit).title}"
+        if not isinstance(exhibit, Table):
             return
-        for name in dict.fromkeys(column.benchmark for column in entry.columns):
-            if name not in self.scale.benchmarks:
+        for name in dict.fromkeys(column.benchmark for column in exhibit.columns):
+            if name not in self.scale.setups:
                 yield f"{name} is not part of scale {self.scale.name}: columns left out"
-        ours = [row.changes for row in entry.rows if row.changes is not None]
+        ours = [row.changes for row in exhibit.rows if row.changes is not None]
         for encoder in dict.fromkeys(changes.get("encoder", "resnet50") for changes in ours):
             if not self._encodable({"encoder": encoder}):
                 yield f"rows with {encoder} left out: they need its ImageNet weights (--encoder-weights)"

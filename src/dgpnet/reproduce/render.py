@@ -15,16 +15,17 @@ from dgpnet import pictures
 from dgpnet.files import atomic
 from dgpnet.markdown import made_by, table_lines
 from dgpnet.pictures import Picture, Series
-from dgpnet.reproduce import results
+from dgpnet.reproduce import cells
+from dgpnet.reproduce.archive import Archive
+from dgpnet.reproduce.cells import Checked, Value
 from dgpnet.reproduce.paper import MEAN_DELTA, Figure
 from dgpnet.reproduce.plan import Planner
-from dgpnet.reproduce.results import Checked, Results, Value
-from dgpnet.reproduce.scales import Benchmark, Scale
+from dgpnet.reproduce.scales import Scale, Setup
 from dgpnet.reproduce.tables import Column, Grid, Row, Table
 
 PAPER, OURS = "paper", "ours"
+#: Columns of figures that a page still holds.
 WIDEST = 10
-"""Columns of figures that a page still holds."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,10 @@ class Filled:
         return any(value is not None for row in self.values.values() for value in row)
 
 
-def filled(table: Table, planner: Planner, found: Results) -> Filled:
+def filled(table: Table, planner: Planner, archive: Archive) -> Filled:
     """The table with our figures."""
-    values = results.fill(table, planner, found)
-    checks = (results.check(ordering, values) for ordering in table.orderings)
+    values = cells.fill(table, planner, archive)
+    checks = (cells.check(ordering, values) for ordering in table.orderings)
     return Filled(table, planner.scale, values, tuple(check for check in checks if check is not None))
 
 
@@ -111,17 +112,17 @@ def _lines(one: Filled, row: Row, places: Sequence[int]) -> Iterable[list[str]]:
         yield [label, PAPER, *map(_show, figures), *([_show(row.delta)] if with_delta else [])]
     values = [one.values[row.label][i] for i in places] if row.label in one.values else []
     if any(value is not None for value in values):
-        delta = results.mean_delta(one.values, row.label, table.delta_from) if with_delta else None
+        delta = cells.mean_delta(one.values, row.label, table.delta_from) if with_delta else None
         shown = [f"**{value}**" if value is not None else "–" for value in values]
         yield [label, f"**{OURS}**", *shown, *([_show_delta(delta)] if with_delta else [])]
 
 
-def grid_markdown(grid: Grid, benchmark: Benchmark, command: str) -> str:
+def grid_markdown(grid: Grid, setup: Setup, command: str) -> str:
     """The page of a qualitative figure."""
     lines = [
         f"## {grid.title}",
         "",
-        f"In the paper: {grid.source}. Ours: {benchmark.title}, fold {benchmark.folds[0]}; the first test episodes "
+        f"In the paper: {grid.source}. Ours: {setup.title}, fold {setup.folds[0]}; the first test episodes "
         "with different classes, not chosen by how well they came out.",
         "",
         f"![{grid.title}]({grid.name}.png)",
@@ -133,9 +134,9 @@ def grid_markdown(grid: Grid, benchmark: Benchmark, command: str) -> str:
 def describe(scale: Scale, columns: Sequence[Column]) -> str:
     """What our figures were measured on, in a sentence a benchmark."""
     names = dict.fromkeys(column.benchmark for column in columns)
-    present = [scale.benchmarks[name] for name in names if name in scale.benchmarks]
-    absent = [name for name in names if name not in scale.benchmarks]
-    parts = [_sentence(scale, benchmark) for benchmark in present]
+    present = [scale.setups[name] for name in names if name in scale.setups]
+    absent = [name for name in names if name not in scale.setups]
+    parts = [_sentence(scale, setup) for setup in present]
     if absent:
         parts.append(f"Not part of this scale: {', '.join(absent)}.")
     if scale.name != "full":
@@ -143,14 +144,14 @@ def describe(scale: Scale, columns: Sequence[Column]) -> str:
     return " ".join(parts)
 
 
-def _sentence(scale: Scale, benchmark: Benchmark) -> str:
-    folds = "all folds" if len(benchmark.folds) == 4 else f"fold {', '.join(map(str, benchmark.folds))}"
-    classes = f" ({', '.join(benchmark.classes)})" if benchmark.classes else ""
+def _sentence(scale: Scale, setup: Setup) -> str:
+    folds = "all folds" if len(setup.folds) == 4 else f"fold {', '.join(map(str, setup.folds))}"
+    classes = f" ({', '.join(setup.classes)})" if setup.classes else ""
     shots = "1 shot, and at 5 for tests with more" if scale.five_shot_models else "1 shot"
     seeds = "one draw" if scale.seeds == 1 else f"{scale.seeds} draws"
     return (
-        f"Ours: {benchmark.title}, {folds}{classes}, {benchmark.iterations:,} iterations at {shots}, "
-        f"{benchmark.episodes:,} episodes, {seeds} of them."
+        f"Ours: {setup.title}, {folds}{classes}, {setup.iterations:,} iterations at {shots}, "
+        f"{setup.episodes:,} episodes, {seeds} of them."
     )
 
 
@@ -204,7 +205,7 @@ def plain(one: Filled, command: str) -> dict[str, Any]:
             ],
             "mean_delta": {
                 PAPER: None if row.delta is None else row.delta.value,
-                OURS: results.mean_delta(one.values, row.label, table.delta_from) if table.delta_from else None,
+                OURS: cells.mean_delta(one.values, row.label, table.delta_from) if table.delta_from else None,
             },
         }
         for row in table.rows
@@ -245,7 +246,7 @@ def _curves(one: Filled, benchmark: str, places: Sequence[int]) -> Picture:
             ours = [(k, values[i]) for k, i in zip(shots, places, strict=True)]
             known = [(k, value) for k, value in ours if value is not None]
             if known:
-                title = one.scale.benchmarks[benchmark].title
+                title = one.scale.setups[benchmark].title
                 errors = [value.spread or value.half_interval for _, value in known]
                 means = [value.mean for _, value in known]
                 series.append(Series(f"{row.label}, {title}", means, [k for k, _ in known], errors, emphasis=True))
@@ -263,10 +264,10 @@ def _curves(one: Filled, benchmark: str, places: Sequence[int]) -> Picture:
     )
 
 
+#: Other methods that the plot shows; all of them would hide each other, and the table has them.
 CURVES = frozenset(
     f"{name} (ResNet-{depth})" for name, depth in (("HSNet", 101), ("RePri", 50), ("DENet", 50), ("PPNet", 50))
 )
-"""Other methods that the plot shows; all of them would hide each other, and the table has them."""
 
 
 def _bars(one: Filled, places: Sequence[int]) -> Picture:

@@ -11,11 +11,11 @@ from dgpnet import pictures, weights
 from dgpnet.benchmark import bench, report
 from dgpnet.errors import Error
 from dgpnet.evaluation import Contender, episode_grid, varied_episodes
-from dgpnet.reproduce import render, runs
+from dgpnet.reproduce import render, work
+from dgpnet.reproduce.archive import Archive
 from dgpnet.reproduce.plan import Plan, Planner
-from dgpnet.reproduce.results import Results
-from dgpnet.reproduce.runs import Say, Worker
-from dgpnet.reproduce.tables import ENTRIES, Entry, Grid, Runtimes, Table
+from dgpnet.reproduce.tables import EXHIBITS, Exhibit, Grid, Runtimes, Table
+from dgpnet.reproduce.work import Say, Worker
 from dgpnet.training import Running
 
 TABLES = "tables"
@@ -35,53 +35,53 @@ class Reproduction:
     say: Say
 
     @property
-    def results(self) -> Results:
+    def archive(self) -> Archive:
         """What is done so far."""
-        return Results(self.out)
+        return Archive(self.out)
 
-    def plan(self, entries: Sequence[Entry]) -> Plan:
-        """What `entries` need."""
-        return self.planner.plan(entries)
+    def plan(self, exhibits: Sequence[Exhibit]) -> Plan:
+        """What `exhibits` need."""
+        return self.planner.plan(exhibits)
 
-    def work(self, entries: Sequence[Entry]) -> list[str]:
-        """Do what is left for `entries` and write them; returns a sentence for each failure."""
-        plan = self.plan(entries)
-        runs.verify(plan, self.results)
+    def work(self, exhibits: Sequence[Exhibit]) -> list[str]:
+        """Do what is left for `exhibits` and write them; returns a sentence for each failure."""
+        plan = self.plan(exhibits)
+        work.verify(plan, self.archive)
         self.out.mkdir(parents=True, exist_ok=True)
-        worker = Worker(self.results, self.running, self.say)
+        worker = Worker(self.archive, self.running, self.say)
         failures = worker.work(
-            plan, done=lambda run: self.write_tables([e for e in entries if run in self.planner.runs(e)])
+            plan, done=lambda run: self.write_tables([e for e in exhibits if run in self.planner.runs(e)])
         )
-        self.write_tables(entries)
-        for entry in entries:
+        self.write_tables(exhibits)
+        for exhibit in exhibits:
             try:
-                if isinstance(entry, Grid):
-                    self.write_grid(entry, worker)
-                elif isinstance(entry, Runtimes):
-                    self.write_runtimes(entry, worker)
+                if isinstance(exhibit, Grid):
+                    self.write_grid(exhibit, worker)
+                elif isinstance(exhibit, Runtimes):
+                    self.write_runtimes(exhibit, worker)
             except (Error, RuntimeError, OSError) as problem:
-                failures.append(f"{entry.name}: {problem}")
-                self.say(f"failed: {entry.name}: {problem}")
+                failures.append(f"{exhibit.name}: {problem}")
+                self.say(f"failed: {exhibit.name}: {problem}")
         self.write_index()
         return failures
 
-    def write_tables(self, entries: Sequence[Entry]) -> None:
-        """Every table among `entries` of which at least one cell is known."""
-        for entry in entries:
-            if isinstance(entry, Table):
-                one = render.filled(entry, self.planner, self.results)
+    def write_tables(self, exhibits: Sequence[Exhibit]) -> None:
+        """Every table among `exhibits` of which at least one cell is known."""
+        for exhibit in exhibits:
+            if isinstance(exhibit, Table):
+                one = render.filled(exhibit, self.planner, self.archive)
                 if one.begun:
                     render.write(one, self.out / TABLES, self.command)
 
     def write_grid(self, grid: Grid, worker: Worker) -> None:
         """A qualitative figure, once its networks are trained."""
         tests = self.planner.grid(grid)
-        models = [self.results.trained(test.run) for test in tests]
+        models = [self.archive.trained(test.run) for test in tests]
         trained = [model for model in models if model is not None]
         if len(trained) < len(models):
             return
         first = tests[0]
-        dataset = runs.open_test(first, first.run.config.network.size, self.running.cache)
+        dataset = work.open_test(first, first.run.config.network.size, self.running.cache)
         folder = self.out / TABLES
         folder.mkdir(parents=True, exist_ok=True)
         contenders = [
@@ -91,20 +91,20 @@ class Reproduction:
         episodes = varied_episodes(dataset, max(model.shots for model in grid.models), grid.episodes)
         picture = episode_grid(contenders, dataset, episodes, uncertainty=grid.uncertainty)
         pictures.save(picture, folder / f"{grid.name}.png")
-        text = render.grid_markdown(grid, self.planner.benchmark(grid), self.command)
+        text = render.grid_markdown(grid, self.planner.setup(grid), self.command)
         render.write_text(folder / f"{grid.name}.md", text)
 
-    def write_runtimes(self, entry: Runtimes, worker: Worker) -> None:
+    def write_runtimes(self, exhibit: Runtimes, worker: Worker) -> None:
         """The run-time table, measured by the benchmark."""
-        settings = bench.settings_for(worker.device, quick=worker.device.type == "cpu")
-        found = bench.run(settings, self.out / TABLES / entry.name, sections=("machine", "runtimes"), say=self.say)
+        workload = bench.workload_for(worker.device, quick=worker.device.type == "cpu")
+        found = bench.run(workload, self.out / TABLES / exhibit.name, sections=("machine", "runtimes"), say=self.say)
         text = report.markdown(found, self.command).replace("# Speed", "## Speed", 1)
-        render.write_text(self.out / TABLES / f"{entry.name}.md", text)
-        render.write_text(self.out / TABLES / f"{entry.name}.json", json.dumps(found, indent=1) + "\n")
+        render.write_text(self.out / TABLES / f"{exhibit.name}.md", text)
+        render.write_text(self.out / TABLES / f"{exhibit.name}.json", json.dumps(found, indent=1) + "\n")
 
     def write_index(self) -> None:
         """One page that shows every table written so far, in the paper's order."""
-        pages = [self.out / TABLES / f"{name}.md" for name in ENTRIES]
+        pages = [self.out / TABLES / f"{name}.md" for name in EXHIBITS]
         texts = [page.read_text(encoding="utf-8") for page in pages if page.is_file()]
         joined = "\n".join(text.replace("](", f"]({TABLES}/") for text in texts)
         render.write_text(self.out / "README.md", f"# The paper's tables, ours beside theirs\n\n{joined}")

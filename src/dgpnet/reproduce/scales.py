@@ -18,7 +18,7 @@ FOLDS = (0, 1, 2, 3)
 
 
 @dataclass(frozen=True)
-class Benchmark:
+class Setup:
     """What stands behind one of the paper's benchmarks.
 
     train_on, test_on: names that `data.build` knows
@@ -47,7 +47,7 @@ class Scale:
     """
 
     name: str
-    benchmarks: Mapping[str, Benchmark]
+    setups: Mapping[str, Setup]
     seeds: int
     five_shot_models: bool
     batch: int = 8
@@ -68,29 +68,29 @@ class Scale:
         """The same scale with some numbers replaced in all of its benchmarks."""
         for name, value in (("iterations", iterations), ("episodes", episodes), ("seeds", seeds)):
             if value is not None and value < 1:
-                raise Error(f"--{name} must be at least 1, got {value}.")
+                raise Error(f"The option --{name} must be at least 1, got {value}.")
         if folds is not None and (not folds or not set(folds) <= set(FOLDS)):
-            raise Error(f"--folds takes numbers out of 0,1,2,3, got {','.join(map(str, folds)) or 'none'}.")
-        benchmarks = {
+            raise Error(f"The option --folds takes numbers out of 0,1,2,3, got {','.join(map(str, folds)) or 'none'}.")
+        setups = {
             name: replace(
-                benchmark,
-                iterations=iterations or benchmark.iterations,
-                episodes=episodes or benchmark.episodes,
-                folds=folds or benchmark.folds,
+                setup,
+                iterations=iterations or setup.iterations,
+                episodes=episodes or setup.episodes,
+                folds=folds or setup.folds,
                 # Named classes belong to the fold they were chosen for.
-                classes=benchmark.classes if folds in (None, benchmark.folds) else (),
+                classes=setup.classes if folds in (None, setup.folds) else (),
             )
-            for name, benchmark in self.benchmarks.items()
+            for name, setup in self.setups.items()
         }
-        return replace(self, benchmarks=benchmarks, seeds=seeds or self.seeds)
+        return replace(self, setups=setups, seeds=seeds or self.seeds)
 
 
 FULL = Scale(
     "full",
     {
-        "pascal": Benchmark("PASCAL-5i", "pascal", "pascal", FOLDS, 20_000, 5_000, 384),
-        "coco": Benchmark("COCO-20i", "coco", "coco", FOLDS, 40_000, 20_000, 512),
-        "coco2pascal": Benchmark("COCO→PASCAL", "coco", "coco2pascal", FOLDS, 40_000, 5_000, 512),
+        "pascal": Setup("PASCAL-5i", "pascal", "pascal", FOLDS, 20_000, 5_000, 384),
+        "coco": Setup("COCO-20i", "coco", "coco", FOLDS, 40_000, 20_000, 512),
+        "coco2pascal": Setup("COCO→PASCAL", "coco", "coco2pascal", FOLDS, 40_000, 5_000, 512),
     },
     seeds=5,
     five_shot_models=True,
@@ -98,7 +98,7 @@ FULL = Scale(
 
 MINI = Scale(
     "mini",
-    {"pascal": Benchmark("PASCAL-5i-mini", "pascal", "pascal", (1,), 1_500, 1_000, 384, ("cat", "chair", "cow"))},
+    {"pascal": Setup("PASCAL-5i-mini", "pascal", "pascal", (1,), 1_500, 1_000, 384, ("cat", "chair", "cow"))},
     seeds=1,
     five_shot_models=False,
 )
@@ -106,7 +106,7 @@ MINI = Scale(
 SYNTHETIC = Scale(
     "synthetic",
     {
-        "pascal": Benchmark(
+        "pascal": Setup(
             "synthetic shapes", "synthetic", "synthetic", (0,), 20, 16, 64, options={"photographs": 200, "side": 64}
         )
     },

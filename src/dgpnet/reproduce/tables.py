@@ -7,7 +7,7 @@ to the final model's configuration) and the figures that the paper prints there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
@@ -16,14 +16,14 @@ from dgpnet.errors import Error
 from dgpnet.reproduce import paper
 from dgpnet.reproduce.paper import Figure, PaperTable
 
+#: Fields of `network.Config` that differ from the paper's final model.
 Changes = Mapping[str, Any]
-"""Fields of `network.Config` that differ from the paper's final model."""
 
 FINAL: Changes = MappingProxyType({})
+#: No covariance, plain mask, one level: where the ablation of the kernels starts.
 PLAIN: Changes = MappingProxyType({"window": 0, "output_space": "mask", "levels": (32,)})
-"""No covariance, plain mask, one level: where the ablation of the kernels starts."""
+#: The baseline of the qualitative comparison.
 BASELINE: Changes = MappingProxyType({**PLAIN, "kernel": "linear"})
-"""The baseline of the qualitative comparison."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,6 @@ class Grid:
     models: tuple[Model, ...]
     episodes: int
     uncertainty: bool = True
-    plot: bool = field(default=False, init=False)
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class Runtimes:
     source: str
 
 
-Entry = Table | Grid | Runtimes
+Exhibit = Table | Grid | Runtimes
 
 FOUR = (
     Column("PASCAL 1-shot", "pascal", 1),
@@ -171,7 +170,7 @@ def _at_one_and_five(four: tuple[Figure | None, ...]) -> tuple[Figure | None, ..
     return (pascal1, *gap * 3, pascal5, *gap * 5, coco1, *gap * 3, coco5, *gap * 5)
 
 
-def _tables() -> tuple[Entry, ...]:
+def _tables() -> tuple[Exhibit, ...]:
     final = {"DGPNet": FINAL}
     frozen = {"DGPNet": FINAL, "DGPNet, frozen encoder": {"freeze_encoder": True}}
     return (
@@ -355,13 +354,13 @@ def _transfer_rows() -> tuple[Row, ...]:
     return tuple(rows)
 
 
-ENTRIES: Mapping[str, Entry] = MappingProxyType({entry.name: entry for entry in _tables()})
+EXHIBITS: Mapping[str, Exhibit] = MappingProxyType({exhibit.name: exhibit for exhibit in _tables()})
 
 
-def select(names: Iterable[str]) -> tuple[Entry, ...]:
-    """The entries called `names`, in the paper's order; all of them when there is no name."""
+def select(names: Iterable[str]) -> tuple[Exhibit, ...]:
+    """The exhibits called `names`, in the paper's order; all of them when there is no name."""
     wanted = list(names)
-    unknown = [name for name in wanted if name not in ENTRIES]
+    unknown = [name for name in wanted if name not in EXHIBITS]
     if unknown:
-        raise Error(f"No table is called {', '.join(unknown)}: choose from {', '.join(ENTRIES)}.")
-    return tuple(entry for name, entry in ENTRIES.items() if not wanted or name in wanted)
+        raise Error(f"No table is called {', '.join(unknown)}: choose from {', '.join(EXHIBITS)}.")
+    return tuple(exhibit for name, exhibit in EXHIBITS.items() if not wanted or name in wanted)

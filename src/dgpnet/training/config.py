@@ -11,18 +11,18 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from dgpnet.data.augment import PAPER, STRONG, Augmentation
-from dgpnet.data.episodes import Protocol
+from dgpnet.data.episodes import ProtocolName
 from dgpnet.errors import Error
 from dgpnet.network.config import PRESETS, Config
 
 PRECISIONS = ("float32", "bf16")
 SCHEDULES = ("step", "cosine")
 PROJECTIONS = ("auto", "random", "principal")
+#: Datasets whose training photographs are COCO's: the paper trains these longer and larger.
 FROM_COCO = ("coco", "coco2pascal")
-"""Datasets whose training photographs are COCO's: the paper trains these longer and larger."""
 
+#: Fields that may be null, with a value of the type that they have otherwise.
 _OR_NULL: Mapping[str, Any] = {"fold": 0, "balance": 0.0}
-"""Fields that may be null, with a value of the type that they have otherwise."""
 
 T = TypeVar("T")
 
@@ -107,7 +107,7 @@ class TrainConfig:
     overlap: float = 0.0
     average: float = 0.0
     balance: float | None = None
-    protocol: Protocol = "paper"
+    protocol: ProtocolName = "paper"
     augmentation: Augmentation = PAPER
     self_episodes: float = 0.0
     self_augmentation: Augmentation = STRONG
@@ -164,7 +164,7 @@ class TrainConfig:
         try:
             fields = json.loads(text)
         except json.JSONDecodeError as error:
-            raise Error(f"the training configuration is not JSON ({error}): give what `to_json` wrote") from error
+            raise Error(f"The training configuration is not JSON ({error}): give what `to_json` wrote.") from error
         return _build(TrainConfig(), fields, "")
 
 
@@ -205,7 +205,7 @@ def recipe(name: str, dataset: str = "pascal") -> TrainConfig:
         ),
     }
     if name not in recipes:
-        raise Error(f"recipe {name!r} is unknown: choose one of {', '.join(recipes)}")
+        raise Error(f"The recipe {name!r} is unknown: choose one of {', '.join(recipes)}.")
     return recipes[name]
 
 
@@ -215,7 +215,7 @@ def with_settings(config: TrainConfig, settings: Sequence[str]) -> TrainConfig:
     for setting in settings:
         path, equals, text = setting.partition("=")
         if not equals:
-            raise Error(f"the setting {setting!r} has no value: write field=value, for example rate=1e-4")
+            raise Error(f"The setting {setting!r} has no value: write field=value, for example rate=1e-4.")
         try:
             value = json.loads(text)
         except json.JSONDecodeError:
@@ -225,7 +225,7 @@ def with_settings(config: TrainConfig, settings: Sequence[str]) -> TrainConfig:
         for parent in parents:
             place = place.get(parent) if isinstance(place, dict) else None
         if not isinstance(place, dict):
-            raise Error(f"the setting {setting!r} names no field: {_guess('.'.join(parents), fields)}")
+            raise Error(f"The setting {setting!r} names no field: {_guess('.'.join(parents), fields)}")
         place[last] = value
     return _build(config, fields, "")
 
@@ -254,12 +254,12 @@ def plain(value: Any) -> Any:
 def _build(default: T, fields: Any, where: str) -> T:
     """A dataclass like `default` with these JSON fields, each of the type that the default's value has."""
     if not isinstance(fields, Mapping):
-        raise Error(f"{where or 'the training configuration'} is a JSON object of fields, not {fields!r}")
+        raise Error(f"{where or 'The training configuration'} is a JSON object of fields, not {fields!r}.")
     known: dict[str, Any] = {f.name: getattr(default, f.name) for f in dataclasses.fields(default)}  # type: ignore[arg-type]
     prefix = f"{where}." if where else ""
     for name in fields:
         if name not in known:
-            raise Error(f"{prefix}{name} is no field of a training configuration: {_guess(name, known)}")
+            raise Error(f"A training configuration has no field {prefix}{name}: {_guess(name, known)}")
     return type(default)(**{name: _fit(prefix + name, value, known[name]) for name, value in fields.items()})
 
 
@@ -284,7 +284,7 @@ def _fit(name: str, value: Any, like: Any) -> Any:
         return value
     kinds = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
     expected = kinds.get(type(like), "an object of fields")
-    raise Error(f"{name} is {value!r} and should be {expected}")
+    raise Error(f"The training setting {name} is {value!r} and should be {expected}.")
 
 
 def _items(value: Any) -> Sequence[Any]:
@@ -302,9 +302,9 @@ def _flat(value: Any, where: str) -> dict[str, Any]:
 
 def _guess(name: str, known: Mapping[str, Any]) -> str:
     close = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+    return f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}."
 
 
 def _require(config: TrainConfig, name: str, holds: bool, what: str) -> None:
     if not holds:
-        raise Error(f"the training setting {name} is {getattr(config, name)!r} and should be {what}")
+        raise Error(f"The training setting {name} is {getattr(config, name)!r} and should be {what}.")

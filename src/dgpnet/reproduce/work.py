@@ -16,15 +16,14 @@ from dgpnet import data, weights
 from dgpnet.devices import find_device
 from dgpnet.errors import Error
 from dgpnet.evaluation import Options, evaluate
-from dgpnet.reproduce.plan import Plan, Run, Test
-from dgpnet.reproduce.results import RUNS, TESTS, Measured, Results
+from dgpnet.reproduce.archive import RUNS, TESTS, Archive, Finding
+from dgpnet.reproduce.plan import Plan, PlannedRun, PlannedTest
 from dgpnet.training import NonFinite, Running, train
 
 Say = Callable[[str], None]
 
-TRAIN_SECONDS = 0.0019
-TEST_SECONDS = 0.0015
-"""Seconds a photograph of 384² takes to train on and to test with on one H200, until a folder knows better."""
+#: Seconds a photograph of 384² takes to train on and to test with on one H200, until a folder knows better.
+TRAIN_SECONDS, TEST_SECONDS = 0.0019, 0.0015
 
 
 @dataclass(frozen=True)
@@ -44,11 +43,11 @@ class Cost:
         )
 
 
-def cost(plan: Plan, results: Results) -> Cost:
+def cost(plan: Plan, archive: Archive) -> Cost:
     """Of what is not done yet: by the speed seen in the folder so far, or else that of one H200."""
-    left = results.left(plan)
-    training = sum(run.photographs for run in left.runs) * results.rate(RUNS, TRAIN_SECONDS)
-    testing = sum(test.photographs for test in left.tests) * results.rate(TESTS, TEST_SECONDS)
+    left = archive.left(plan)
+    training = sum(run.photographs for run in left.runs) * archive.rate(RUNS, TRAIN_SECONDS)
+    testing = sum(test.photographs for test in left.tests) * archive.rate(TESTS, TEST_SECONDS)
     return Cost(len(left.runs), len(left.tests), training, testing)
 
 
@@ -60,34 +59,34 @@ def duration(seconds: float) -> str:
     return f"{seconds / 86_400:.1f} days"
 
 
-def describe(plan: Plan, results: Results) -> list[str]:
+def describe(plan: Plan, archive: Archive) -> list[str]:
     """The plan in words: what is trained and tested, what is done already, what is left out, what it costs."""
-    lines = [f"Scale {plan.scale.name}: {', '.join(entry.name for entry in plan.entries)}"]
-    tests: dict[str, list[Test]] = {}
+    lines = [f"Scale {plan.scale.name}: {', '.join(exhibit.name for exhibit in plan.exhibits)}"]
+    tests: dict[str, list[PlannedTest]] = {}
     for test in plan.tests:
         tests.setdefault(test.run.key, []).append(test)
     for run in plan.runs:
-        state = "done" if results.trained(run) else "to train"
+        state = "done" if archive.trained(run) else "to train"
         own = tests.get(run.key, [])
-        done = sum(results.measured(test) is not None for test in own)
+        done = sum(archive.finding(test) is not None for test in own)
         lines.append(f"  {run.key}  {state:8}  tests {done}/{len(own)}  {run.describe()}")
     if plan.wanted > len(plan.runs):
         lines.append(f"{plan.wanted - len(plan.runs)} further uses of these networks are shared between tables")
     lines += [f"Note: {reason}" for reason in plan.left_out]
     if plan.runs and not any(run.weights for run in plan.runs) and plan.scale.name != "synthetic":
         lines.append("Note: no --encoder-weights: image encoders start at random, which the paper's do not")
-    lines.append(f"Left to do: {cost(plan, results)}")
+    lines.append(f"Left to do: {cost(plan, archive)}")
     return lines
 
 
-def verify(plan: Plan, results: Results) -> None:
+def verify(plan: Plan, archive: Archive) -> None:
     """Refuse, before any work, what is left of a plan where its data are missing or too few."""
-    left = results.left(plan)
+    left = archive.left(plan)
     sources = {repr((s, run.config.shots)): (s, run.config.shots) for run in left.runs for s in run.config.sources}
     for source, shots in sources.values():
         dataset = data.build(source.dataset, source.root or None, fold=source.fold, split="train", **source.options)
         data.trainable(dataset, max(shots))
-    hardest: dict[str, Test] = {}
+    hardest: dict[str, PlannedTest] = {}
     for test in left.tests:
         place = repr((test.dataset, test.root, test.fold, test.classes, test.options))
         if place not in hardest or hardest[place].shots < test.shots:
@@ -100,18 +99,18 @@ def verify(plan: Plan, results: Results) -> None:
 class Worker:
     """Carries out plans in one folder."""
 
-    results: Results
+    archive: Archive
     running: Running
     say: Say
 
-    def work(self, plan: Plan, done: Callable[[Run], None] | None = None) -> list[str]:
+    def work(self, plan: Plan, done: Callable[[PlannedRun], None] | None = None) -> list[str]:
         """Train and test all that is left; returns a sentence for each failure. `done` hears of each finished run."""
         failures: list[str] = []
-        left = self.results.left(plan)
-        tests: dict[str, list[Test]] = {}
+        left = self.archive.left(plan)
+        tests: dict[str, list[PlannedTest]] = {}
         for test in left.tests:
             tests.setdefault(test.run.key, []).append(test)
-        waiting = [run for run in plan.runs if run.key in tests or self.results.trained(run) is None]
+        waiting = [run for run in plan.runs if run.key in tests or self.archive.trained(run) is None]
         for number, run in enumerate(waiting, 1):
             self.say(f"[{number}/{len(waiting)}] {run.key}: {run.describe()}")
             try:
@@ -126,22 +125,22 @@ class Worker:
                 done(run)
         return failures
 
-    def train(self, run: Run) -> Path:
+    def train(self, run: PlannedRun) -> Path:
         """The run's network, trained now unless it is there."""
-        found = self.results.trained(run)
+        found = self.archive.trained(run)
         if found is not None:
             return found
-        folder = self.results.run_folder(run)
+        folder = self.archive.run_folder(run)
         folder.parent.mkdir(parents=True, exist_ok=True)
         running = replace(self.running, pictures_every=0, checkpoint_every=max(500, run.config.iterations // 10))
         begin = time.perf_counter()
         model = train(run.config, folder, running)
-        self.results.record_run(run, model, time.perf_counter() - begin)
+        self.archive.record_run(run, model, time.perf_counter() - begin)
         # A finished run needs no way back, and its optimiser state is three times the network.
         shutil.rmtree(folder / "checkpoints", ignore_errors=True)
         return model
 
-    def test(self, model: Path, tests: list[Test]) -> None:
+    def test(self, model: Path, tests: list[PlannedTest]) -> None:
         """Measure tests that differ in their shots only, in one go."""
         first = tests[0]
         config = first.run.config
@@ -160,14 +159,14 @@ class Worker:
         for test in tests:
             shot = found.shots[test.shots]
             low, high = shot.interval
-            measured = Measured(
+            finding = Finding(
                 miou=tuple(scores.miou for scores in shot.seeds.values()),
                 fb_iou=tuple(scores.fb_iou for scores in shot.seeds.values()),
                 half_interval=(high - low) / 2,
                 seconds=seconds * test.photographs / photographs,
                 photographs=test.photographs,
             )
-            self.results.record_test(test, measured)
+            self.archive.record_test(test, finding)
             self.say(f"    {test.dataset} fold {test.fold}, {test.shots}-shot: {100 * shot.miou.mean:.1f} mIoU")
 
     @property
@@ -176,21 +175,21 @@ class Worker:
         return find_device(self.running.device)
 
 
-def together(tests: Iterable[Test]) -> list[list[Test]]:
+def together(tests: Iterable[PlannedTest]) -> list[list[PlannedTest]]:
     """Tests grouped so that those of one group differ in their shots only."""
 
-    def same(test: Test) -> tuple[object, ...]:
+    def same(test: PlannedTest) -> tuple[object, ...]:
         return test.dataset, test.fold, test.classes, test.episodes, test.seeds
 
     return [list(group) for _, group in groupby(sorted(tests, key=same), key=same)]
 
 
-def open_test(test: Test, size: int, cache: Path | None) -> data.Dataset:
+def open_test(test: PlannedTest, size: int, cache: Path | None) -> data.Dataset:
     """The photographs that a test draws from, at the network's size."""
     return _open(test, size=size, cache=cache)
 
 
-def _open(test: Test, **how: Any) -> data.Dataset:
+def _open(test: PlannedTest, **how: Any) -> data.Dataset:
     classes = list(test.classes) or None
     return data.build(
         test.dataset, test.root or None, fold=test.fold, split="test", classes=classes, **how, **test.options
