@@ -66,7 +66,7 @@ class Workload:
 def workload_for(
     device: torch.device, *, quick: bool = False, checkpoint: str = "", root: str = "", compile_step: bool = False
 ) -> Workload:
-    """The whole of it, or (`quick`, for CPUs) what a laptop measures in a minute or two, at 384²."""
+    """The whole of it, or (`quick`, for CPUs) what a laptop measures in minutes, at 384²."""
     if not quick:
         return Workload(device, checkpoint=checkpoint, root=root, compile_step=compile_step)
     return Workload(
