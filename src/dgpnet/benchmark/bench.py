@@ -9,7 +9,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -67,13 +67,11 @@ def workload_for(
     device: torch.device, *, quick: bool = False, checkpoint: str = "", root: str = "", compile_step: bool = False
 ) -> Workload:
     """The whole of it, or (`quick`, for CPUs) what a laptop measures in minutes, at 384²."""
+    whole = Workload(device, checkpoint=checkpoint, root=root, compile_step=compile_step)
     if not quick:
-        return Workload(device, checkpoint=checkpoint, root=root, compile_step=compile_step)
-    return Workload(
-        device,
-        checkpoint=checkpoint,
-        root=root,
-        compile_step=compile_step,
+        return whole
+    return replace(
+        whole,
         size=384,
         batches=(1,),
         train_episodes=1,
@@ -127,13 +125,12 @@ class Bench:
     def machine(self) -> dict[str, Any]:
         """What everything else is measured on."""
         workload = self.workload
-        about = {"weights": Path(workload.checkpoint).name if workload.checkpoint else "random"}
         return {
             **timing.machine(workload.device),
             "ceilings": asdict(self.ceilings),
             "network": json.loads(self.network.config.to_json()),
             "precision": str(self.predictor.dtype).removeprefix("torch."),
-            **about,
+            "weights": Path(workload.checkpoint).name if workload.checkpoint else "random",
         }
 
     def runtimes(self) -> list[dict[str, Any]]:

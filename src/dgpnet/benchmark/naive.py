@@ -147,14 +147,9 @@ def gather_window(covariance: Tensor, height: int, width: int, size: int) -> Ten
 
 def _learners(network: DGPNet) -> dict[int, GaussianLearner]:
     """The Gaussian process of each level."""
-    found = {}
-    for branch in network.branches.values():
-        if not (isinstance(branch, Branch) and isinstance(branch.learner, GaussianLearner)):
-            raise Error(
-                "The paper's listing is a Gaussian process: choose a network with learner gp and no similarity."
-            )
-        found[branch.stride] = branch.learner
-    if not found:
+    branches = [branch for branch in network.branches.values() if isinstance(branch, Branch)]
+    found = {one.stride: one.learner for one in branches if isinstance(one.learner, GaussianLearner)}
+    if not found or len(found) < len(network.branches):
         raise Error("The paper's listing is a Gaussian process: choose a network with learner gp and no similarity.")
     return found
 

@@ -90,7 +90,8 @@ def runtimes(
         found = predictor.episode(*episode)
     # Our learner encodes masks and conditions the process in one call: the first is known, the second is the rest.
     ours[naive.PREPARE] = max(0.0, ours[naive.PREPARE] - ours[naive.ENCODE_MASKS])
-    least = {part: floor.milliseconds(p, ceilings) for part, p in _counted(network, batch, shots, size).items()}
+    pieces = floor.count(network, batch=batch, shots=shots, size=size)
+    least = {part: floor.milliseconds(p, ceilings) for part, p in pieces.items()}
     return {
         "batch": batch,
         "shots": shots,
@@ -164,10 +165,6 @@ def _replay(predictor: Predictor, function: Callable[..., Iterable[Tensor]], *gi
 def agreement(expected: Tensor, found: Tensor) -> float:
     """Share of pixels with the same label; both (B, 2, H, W) logits."""
     return float((expected.argmax(1) == found.float().argmax(1)).float().mean())
-
-
-def _counted(network: DGPNet, batch: int, shots: int, size: int) -> dict[str, list[floor.Piece]]:
-    return floor.count(network, batch=batch, shots=shots, size=size)
 
 
 # -- a concept that is asked again and again -------------------------------------------------------------------------
