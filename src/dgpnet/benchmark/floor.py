@@ -107,7 +107,7 @@ class _Heard(TorchDispatchMode):
     """Notes every convolution, in half precision (two bytes a number)."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.pieces: list[Piece] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -122,6 +122,7 @@ class _Heard(TorchDispatchMode):
 
 def _convolutions(forward: Callable[[], object]) -> list[Piece]:
     """The convolutions that `forward` runs."""
-    with torch.no_grad(), _Heard() as heard:
+    heard = _Heard()
+    with torch.no_grad(), heard:
         forward()
     return heard.pieces

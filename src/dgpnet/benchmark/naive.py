@@ -157,7 +157,8 @@ def _learners(network: DGPNet) -> dict[int, GaussianLearner]:
 def _points(network: DGPNet, stride: int, features: Mapping[int, Tensor], shape: tuple[int, ...], step: int) -> Tensor:
     """Projected features of shape[0] · shape[1] photographs, every `step`-th row and column -> (B, S, D)."""
     x = network.encoder.project[str(stride)](features[stride])[..., ::step, ::step]
-    return x.flatten(2).mT.unflatten(0, tuple(shape)).flatten(1, 2)
+    points: Tensor = x.flatten(2).mT.unflatten(0, tuple(shape)).flatten(1, 2)
+    return points
 
 
 def _outputs(network: DGPNet, masks: Tensor, strides: Mapping[int, GaussianLearner]) -> dict[int, Tensor]:

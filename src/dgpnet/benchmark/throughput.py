@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from PIL import Image
 
 from dgpnet import data
+from dgpnet.benchmark.timing import mark, milliseconds, synchronise
 from dgpnet.segmenter import Concept, Segmenter
 from dgpnet.segmenter.folder import Job, Options
 from dgpnet.segmenter.photographs import find_photographs
@@ -27,29 +27,20 @@ EXAMPLES = 3
 
 @dataclass(frozen=True, eq=False)
 class Watched(Concept):
-    """A concept that remembers when its network was busy: pairs of CUDA events, or of seconds on a CPU."""
+    """A concept that remembers when its network was busy, from mark to mark."""
 
     spans: list[tuple[Any, Any]] = field(default_factory=list)
 
     def maps(self, photos: Sequence[Prepared], *, batch: int = 1) -> list[Maps]:
-        begin = self._now()
+        begin = mark(self.segmenter.device)
         found = super().maps(photos, batch=batch)
-        self.spans.append((begin, self._now()))
+        self.spans.append((begin, mark(self.segmenter.device)))
         return found
-
-    def _now(self) -> Any:
-        if self.segmenter.device.type != "cuda":
-            return time.perf_counter()
-        event = torch.cuda.Event(enable_timing=True)
-        event.record()
-        return event
 
     def busy(self) -> float:
         """Seconds that the network was busy."""
-        if self.segmenter.device.type != "cuda":
-            return sum(end - begin for begin, end in self.spans)
-        torch.cuda.synchronize(self.segmenter.device)
-        return sum(begin.elapsed_time(end) for begin, end in self.spans) / 1e3
+        synchronise(self.segmenter.device)
+        return sum(milliseconds(begin, end) for begin, end in self.spans) / 1e3
 
 
 def end_to_end(segmenter: Segmenter, folder: Path, *, photographs: int) -> dict[str, Any]:

@@ -49,6 +49,20 @@ def measure(work: Work, device: torch.device, effort: Effort) -> float:
     return statistics.median(times)
 
 
+def mark(device: torch.device) -> Any:
+    """The moment when the device has done what it was asked so far: an event on CUDA's stream, elsewhere seconds."""
+    if device.type != "cuda":
+        return time.perf_counter()
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event
+
+
+def milliseconds(begin: Any, end: Any) -> float:
+    """From one mark to another, once the device has come there."""
+    return 1000 * (end - begin) if isinstance(begin, float) else float(begin.elapsed_time(end))
+
+
 class Stopwatch:
     """Splits one pass into named laps without stopping the device in between."""
 
@@ -56,18 +70,11 @@ class Stopwatch:
         self.device = device
         self._names: list[str] = []
         synchronise(device)
-        self._marks: list[Any] = [self._mark()]
-
-    def _mark(self) -> Any:
-        if self.device.type != "cuda":
-            return time.perf_counter()
-        event = torch.cuda.Event(enable_timing=True)
-        event.record()
-        return event
+        self._marks = [mark(device)]
 
     def lap(self, name: str) -> None:
         """What happened since the last lap is called `name`."""
-        self._marks.append(self._mark())
+        self._marks.append(mark(self.device))
         self._names.append(name)
 
     def milliseconds(self) -> dict[str, float]:
@@ -75,8 +82,7 @@ class Stopwatch:
         synchronise(self.device)
         found: dict[str, float] = {}
         for name, start, end in zip(self._names, self._marks, self._marks[1:], strict=False):
-            took = start.elapsed_time(end) if self.device.type == "cuda" else 1000 * (end - start)
-            found[name] = found.get(name, 0.0) + took
+            found[name] = found.get(name, 0.0) + milliseconds(start, end)
         return found
 
 
