@@ -56,6 +56,14 @@ def test_rooms_import_only_rooms_above_them(repository: Path) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+def test_the_readme_names_every_room(repository: Path) -> None:
+    lint = tomllib.loads((repository / "pyproject.toml").read_text())["tool"]["importlinter"]
+    rooms = next(contract["layers"] for contract in lint["contracts"] if contract["id"] == "house")
+    rows = re.findall(r"^\| (`[^|]+) \|", (repository / "README.md").read_text(), re.MULTILINE)
+    named = [name.rstrip("/") for row in rows for name in re.findall(r"`([\w/]+)`", row)]
+    assert sorted(named) == sorted(rooms)
+
+
 def test_the_core_stays_small(repository: Path) -> None:
     project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
     core = requirement_names(project["dependencies"])
