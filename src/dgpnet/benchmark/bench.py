@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from dgpnet import data, pictures, weights
-from dgpnet.benchmark import accuracy, growth, naive, report, speed, timing
+from dgpnet.benchmark import accuracy, calls, growth, naive, report, speed, timing
 from dgpnet.benchmark.throughput import end_to_end
 from dgpnet.benchmark.timing import Effort
 from dgpnet.errors import Error
@@ -200,6 +200,11 @@ class Bench:
         with tempfile.TemporaryDirectory(prefix="dgpnet-benchmark-") as folder:
             return end_to_end(self._segmenter(), Path(folder), photographs=self.workload.photographs)
 
+    def calls(self) -> list[dict[str, Any]]:
+        """What users call, by the wall clock, with the default model unless another network was asked for."""
+        segmenter = self._segmenter()
+        return [calls.measured(segmenter, shots=shots, effort=self.workload.effort) for shots in self.workload.shots]
+
     def accuracy(self) -> list[dict[str, Any]]:
         """Whether mIoU moves, on PASCAL's fold 1."""
         workload = self.workload
@@ -235,6 +240,7 @@ SECTIONS: tuple[str, ...] = (
     "runtimes",
     "cached",
     "small",
+    "calls",
     "training",
     "growth",
     "end_to_end",

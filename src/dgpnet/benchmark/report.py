@@ -116,6 +116,20 @@ def cached(content: Section) -> list[str]:
     return table_lines(header, rows)
 
 
+def calls(content: Section) -> list[str]:
+    """Arrays in, arrays out."""
+    one = content[0]
+    header = ["milliseconds", "`learn`", "first `segment`", "`segment` again", "`extend` by one", "`segment_all`, each"]
+    keys = ("learn_ms", "first_ms", "again_ms", "extend_ms", "all_ms")
+    rows = ([f"{one['shots']}-shot", *(_ms(one[key]) for key in keys)] for one in content)
+    return [
+        f"By the wall clock: arrays of {one['width']}×{one['height']} in, arrays out, with {one['encoder']} at "
+        f"{one['network_size']}²; every concept is learned from other photographs.",
+        "",
+        *table_lines(header, rows),
+    ]
+
+
 def training(content: Section) -> list[str]:
     """Steps a second matter more than anything else while a model is being made."""
     header = ["", "naive ms", "ours ms", "compiled", "ratio", "authors' program, H200", "naive memory", "ours memory"]
@@ -200,6 +214,7 @@ TITLES = {
     "runtimes": "Run times",
     "cached": "A concept that is asked again and again",
     "small": "The small network, asked again and again",
+    "calls": "The calls that users make",
     "training": "Training step",
     "growth": "Growth of the Gaussian process",
     "end_to_end": "End to end",
@@ -210,6 +225,7 @@ WRITERS: dict[str, Callable[[Section], list[str]]] = {
     "runtimes": runtimes,
     "cached": cached,
     "small": cached,
+    "calls": calls,
     "training": training,
     "growth": growth,
     "end_to_end": end_to_end,
