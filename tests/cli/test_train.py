@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from dgpnet import weights
 from dgpnet.cli import run
 from dgpnet.network.encoders import build_encoder
 from dgpnet.training import TrainConfig
+from tests.tiny import CONFIG, tiny_checkpoint
 
 TINY = [
     *(
@@ -108,3 +110,26 @@ def test_a_loss_that_is_not_finite_is_exit_code_1(
     assert run(["train", *TINY, *cache, *hot, "--out", str(tmp_path / "run")]) == 1
     assert "nonfinite.json" in capfd.readouterr().err
     assert (tmp_path / "run" / "nonfinite.json").exists()
+
+
+def test_a_run_starts_from_a_model_with_its_network_and_weights(tmp_path: Path, cache: list[str]) -> None:
+    start = tiny_checkpoint(tmp_path / "start.safetensors", CONFIG.but(similarity=True))
+    words = ["train", *TINY[: TINY.index("--set")], *cache, "--from", str(start), "--iterations", "1"]
+    for still in ("episodes=2", "rate=1e-12", "projection_rate=1e-12", "encoder_rate=1e-12", "weight_decay=0"):
+        words += ["--set", still]
+    assert run([*words, "--out", str(tmp_path / "run")]) == 0
+    config = TrainConfig.from_json((tmp_path / "run" / "config.json").read_text())
+    assert config.start_from == str(start) and config.network == CONFIG.but(similarity=True)
+    before, after = weights.load(start), weights.load(tmp_path / "run" / "model.safetensors")
+    for name, parameter in after.named_parameters():
+        assert torch.allclose(parameter, before.get_parameter(name), atol=1e-9), name
+
+
+def test_what_brings_a_network_brings_all_of_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["train", "--dataset", "synthetic", "--from", "small", "--out", str(tmp_path / "run")]
+    for more in (["--preset", "small"], ["--encoder-weights", "resnet50.safetensors"]):
+        assert run([*words, *more]) == 2
+        assert "--from" in capfd.readouterr().err
+    assert run([*words[:4], "nothing.safetensors", *words[5:]]) == 2
+    assert "nothing.safetensors" in capfd.readouterr().err
+    assert not (tmp_path / "run").exists()

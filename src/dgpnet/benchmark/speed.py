@@ -180,11 +180,11 @@ def cached(
     episode = (one.supports.expand(batch, -1, -1, -1, -1), one.masks.expand(batch, -1, -1, -1), queries)
     with torch.no_grad():
         memory = predictor.learn(one.supports, one.masks[:, :, None])
-        memory_bytes = peak_memory(lambda: predictor.predict(memory, queries), device)  # first: later calls replay
+        memory_bytes = peak_memory(lambda: predictor.look(memory, queries), device)  # first: later calls replay
         known = naive.learn(network, *episode[:2])
 
         def both(clock: Stopwatch) -> None:  # in turn, so that whatever else the machine does slows both
-            predictor.predict(memory, queries)
+            predictor.look(memory, queries)
             clock.lap("ours")
             naive.ask(network, known, queries)
             clock.lap("naive")
@@ -193,7 +193,7 @@ def cached(
         times = measure_laps(both, device, longer)
         ours, query_only = times["ours"], times["naive"]
         anew = measure(lambda: naive.episode(network, *episode), device, effort)
-        same = agreement(naive.ask(network, known, queries), predictor.predict(memory, queries)[:, 0])
+        same = agreement(naive.ask(network, known, queries), predictor.look(memory, queries).logits[:, 0])
     return {
         "batch": batch,
         "shots": shots,

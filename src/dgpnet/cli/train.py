@@ -47,6 +47,15 @@ def train(
     ] = None,
     iterations: Annotated[int | None, typer.Option(help="Steps.", show_default="the recipe's")] = None,
     seed: Annotated[int, typer.Option(help="Of everything that is random.")] = 0,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="MODEL",
+            help="Start from default, small or a checkpoint, with its network.",
+            show_default=False,
+        ),
+    ] = None,
     encoder_weights: Annotated[
         Path | None, typer.Option(metavar="PATH", help="ImageNet weights of the image encoder.", show_default=False)
     ] = None,
@@ -67,14 +76,19 @@ def train(
     Example: dgpnet train --dataset pascal --root VOC2012 --fold 1 --shots 1 --out runs/fold1
     Several GPUs: torchrun --nproc-per-node 4 -m dgpnet train … with the same options
     """
-    from dgpnet.network import PRESETS
+    from dgpnet.errors import Error
+    from dgpnet.network import PRESETS, Config
     from dgpnet.training import NonFinite, Running, Source, with_settings
     from dgpnet.training import recipe as named_recipe
     from dgpnet.training import train as run
-    from dgpnet.weights import read_encoder
+    from dgpnet.weights import SHIPPED, read_encoder, read_metadata
 
     config = named_recipe(recipe, dataset)
     network = _network(preset, config.network) if preset else config.network
+    if start is not None:
+        if preset is not None or encoder_weights is not None:
+            raise Error("--from brings a whole network; leave out --preset and --encoder-weights.")
+        network = Config.from_json(json.dumps(read_metadata(start)["config"]))
     if encoder_weights is not None and preset in (None, *PRESETS):
         network = network.but(stride_on=read_encoder(encoder_weights, allow_pickle=allow_pickle).stride_on)
     first = Source(
@@ -89,6 +103,7 @@ def train(
         sources=(first, *(_mixed(text) for text in mix or [])),
         network=network,
         encoder_weights=_absolute(encoder_weights),
+        start_from="" if start is None else start if start in SHIPPED else _absolute(Path(start)),
         shots=config.shots if shots is None else numbers("--shots", shots),
         iterations=iterations if iterations is not None else config.iterations,
         seed=seed,
