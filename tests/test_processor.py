@@ -106,3 +106,37 @@ print(segmenter.predictor.dtype, concept.segment(scenes(1)[0][0]).mask.shape)
     )
     assert done.stdout.split() == ["torch.float32", "(48,", "64)"]
     assert done.stderr.count("reports bfloat16") == 1
+
+
+# -- manners -----------------------------------------------------------------------------------------------------------
+
+
+def started(repository: Path, program: str, **environment: str) -> str:
+    inherited = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+    environment = {**inherited, "PYTHONPATH": str(repository / "src"), **environment}
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True
+    ).stdout.strip()
+
+
+def test_waiting_threads_sleep_soon_unless_the_user_says_otherwise(repository):
+    program = "import dgpnet, os; print(os.environ.get('GOMP_SPINCOUNT'), os.environ.get('OMP_WAIT_POLICY'))"
+    assert started(repository, program) == f"{processor.TURNS} None"
+    assert started(repository, program, GOMP_SPINCOUNT="7") == "7 None"
+    assert started(repository, program, OMP_WAIT_POLICY="active") == "None active"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="malloc's settings are those of glibc")
+def test_large_blocks_are_used_again_without_the_system_clearing_them(repository):
+    program = """
+import {first}, resource, torch
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(10):
+        torch.ones(50 << 18)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+faults()
+print(faults())
+"""
+    kept, given_back = (int(started(repository, program.format(first=first))) for first in ("dgpnet", "sys"))
+    assert kept < given_back / 10

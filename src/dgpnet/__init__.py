@@ -9,12 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dgpnet.errors import Error
+from dgpnet.processor import mind_manners
 
 if TYPE_CHECKING:
     from dgpnet.segmenter import Concept, Segmentation, Segmenter, load
 
 __version__ = "0.1.0"
 __all__ = ["Concept", "Error", "Segmentation", "Segmenter", "__version__", "load"]
+
+mind_manners()  # before PyTorch is loaded, which asks only once
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""What this machine's processor can do, found out where a crash harms nothing.
+"""What this machine's processor can do, found out where a crash harms nothing, and manners of this process on it.
 
 Some virtual machines report instructions that end the process when they are used (AMX, for matrix products in
 bfloat16). So what is reported is tried first in a child process: once for each machine, processor and version of
@@ -7,6 +7,7 @@ PyTorch. The answer is kept in the user's cache folder, and what is computed in 
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
@@ -41,6 +42,27 @@ with torch.no_grad():
 PATIENCE = 120
 #: Settings of the libraries below PyTorch that change which instructions they use.
 SETTINGS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY", "MKL_ENABLE_INSTRUCTIONS")
+
+
+#: Turns that a waiting OpenMP thread looks around before it sleeps. With the library's own number two jobs on two cores
+#: are four to ten times slower than one; a thousand cost a lone job nothing that could be measured.
+TURNS = 1000
+#: Bytes of a block from which on malloc asks the system for it and gives it back at once, and of free memory from which
+#: on it gives some back. With the usual ones (tens of MiB) an evaluation spent a third of its time in the system, which
+#: cleared the same pages again and again.
+LARGE_BLOCK, KEPT_FREE = 2**30, 2**31 - 1
+
+
+def mind_manners() -> None:
+    """Set how threads wait and how memory is kept, for a process in which PyTorch may not be loaded yet; whatever the
+    user has set stays."""
+    if not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
+        os.environ["GOMP_SPINCOUNT"] = str(TURNS)
+    if not os.environ.keys() & {"MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES"}:
+        with suppress(OSError, AttributeError, TypeError):  # another system's, or another allocator
+            mallopt = ctypes.CDLL(None).mallopt
+            for number, value in ((-3, LARGE_BLOCK), (-1, KEPT_FREE)):  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD
+                mallopt(number, value)
 
 
 def half_works() -> bool:

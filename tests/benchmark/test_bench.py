@@ -31,6 +31,7 @@ WORKLOAD = bench.Workload(
     photographs=4,
     copy_megabytes=1,
     matrix_side=64,
+    together=(),  # has a test of its own
     effort=Effort(1, 0.1, 1),
 )
 

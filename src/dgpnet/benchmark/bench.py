@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from dgpnet import data, pictures, weights
-from dgpnet.benchmark import accuracy, calls, growth, naive, report, speed, timing
+from dgpnet.benchmark import accuracy, calls, growth, naive, report, speed, timing, together
 from dgpnet.benchmark.throughput import end_to_end
 from dgpnet.benchmark.timing import Effort
 from dgpnet.errors import Error
@@ -38,6 +38,7 @@ class Workload:
     size                  side of the photographs; the training step and end to end have their own
     compile_step          measure the training step compiled too
     growth_side           side for the curve over shots; growth_examples: shots for the curve over sides
+    together              models of which two jobs are run at once
     root                  PASCAL's folder, for the section `accuracy`; empty: left out
     """
 
@@ -58,6 +59,7 @@ class Workload:
     photographs: int = 600
     copy_megabytes: int = 1024
     matrix_side: int = 8192
+    together: tuple[str, ...] = ("small", "default")
     root: str = ""
     episodes: int = 1000
     effort: Effort = field(default_factory=Effort)
@@ -205,6 +207,10 @@ class Bench:
         segmenter = self._segmenter()
         return [calls.measured(segmenter, shots=shots, effort=self.workload.effort) for shots in self.workload.shots]
 
+    def together(self) -> list[dict[str, Any]]:
+        """Two jobs at once on the processors, with the models that ship; nothing of a GPU."""
+        return [together.measured(model, 4 * self.workload.effort.calls) for model in self.workload.together]
+
     def accuracy(self) -> list[dict[str, Any]]:
         """Whether mIoU moves, on PASCAL's fold 1."""
         workload = self.workload
@@ -244,6 +250,7 @@ SECTIONS: tuple[str, ...] = (
     "training",
     "growth",
     "end_to_end",
+    "together",
     "accuracy",
 )
 

@@ -30,7 +30,7 @@ Photo = NDArray[np.uint8]
 def measured(segmenter: Segmenter, *, shots: int, effort: Effort) -> dict[str, Any]:
     """Milliseconds of `learn`, of the first `segment` of a concept and of further ones, of `extend` by one example, and
     of `segment_all` a photograph; medians. Every concept is learned from other photographs."""
-    pictures, masks = _rendered()
+    pictures, masks = rendered_photographs()
     turn = itertools.cycle(range(DIFFERENT))
     found: dict[str, list[float]] = {}
 
@@ -72,7 +72,8 @@ def measured(segmenter: Segmenter, *, shots: int, effort: Effort) -> dict[str, A
     }
 
 
-def _rendered() -> tuple[list[Photo], list[Photo]]:
+def rendered_photographs() -> tuple[list[Photo], list[Photo]]:
+    """DIFFERENT photographs (HEIGHT, WIDTH, 3) and their masks."""
     dataset = data.build("synthetic", photographs=DIFFERENT, side=WIDTH)
     numbers = range(DIFFERENT)
     return [dataset.photo(i)[:HEIGHT] for i in numbers], [

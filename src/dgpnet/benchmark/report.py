@@ -182,6 +182,28 @@ def end_to_end(content: Section) -> list[str]:
     ]
 
 
+def together(content: Section) -> list[str]:
+    """One job, and two at once."""
+    header = [
+        "`segment`, milliseconds",
+        "one job",
+        "each of two at once",
+        "ratio",
+        "system's share, large passes",
+    ]
+    rows = (
+        [
+            one["model"],
+            _ms(one["alone_ms"]),
+            _ms(one["together_ms"]),
+            f"{one['ratio']:.1f}×",
+            f"{100 * one['system_share']:.0f} %",
+        ]
+        for one in content
+    )
+    return table_lines(header, rows)
+
+
 def accuracy(content: Section) -> list[str]:
     """mIoU of both paths on the same episodes."""
     header = ["PASCAL fold 1", "naive mIoU", "ours mIoU", "moved"]
@@ -218,6 +240,7 @@ TITLES = {
     "training": "Training step",
     "growth": "Growth of the Gaussian process",
     "end_to_end": "End to end",
+    "together": "Two jobs at once on a CPU",
     "accuracy": "Accuracy",
 }
 WRITERS: dict[str, Callable[[Section], list[str]]] = {
@@ -229,5 +252,6 @@ WRITERS: dict[str, Callable[[Section], list[str]]] = {
     "training": training,
     "growth": growth,
     "end_to_end": end_to_end,
+    "together": together,
     "accuracy": accuracy,
 }

@@ -63,7 +63,7 @@ def prepare(part: nn.Module, *, half: bool = False) -> None:
     or, with `half`, in bfloat16, from the weights that they have now."""
     for module in list(part.modules()):
         if isinstance(module, FusedConv):
-            module.prepared = Prepared(*values(module), module.how, relu=True, half=half)
+            module.prepared = Prepared(*values(module), module.how, module.activation, half=half)
             module._parameters.clear()  # it has its own
         for name, child in module.named_children():
             if type(child) is nn.Conv2d and child.kernel_size == (1, 1):

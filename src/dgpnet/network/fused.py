@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dgpnet.network.activated import activated, how
-from dgpnet.network.prepared import Prepared
+from dgpnet.network.prepared import Prepared, activate
 
 
 class Foldable(nn.Module):
@@ -28,21 +28,28 @@ class Foldable(nn.Module):
 
 
 class FusedConv(nn.Module):
-    """ReLU(convolution(x) [+ z]), of the convolution that it is made from, as one operation. z may be overwritten."""
+    """activation(convolution(x) [+ z]), of the convolution that it is made from, as one call. z may be overwritten.
 
-    def __init__(self, convolution: nn.Conv2d) -> None:
+    activation: "relu", "relu6" (without z only) or "none".
+    """
+
+    def __init__(self, convolution: nn.Conv2d, activation: str = "relu") -> None:
         super().__init__()
         weight, bias = convolution.weight, convolution.bias
         self.weight = nn.Parameter(weight, requires_grad=False)
         self.bias = nn.Parameter(weight.new_zeros(len(weight)) if bias is None else bias, requires_grad=False)
         self.how = how(convolution)
+        self.activation = activation
         self.prepared: Prepared | None = None
 
     def forward(self, x: Tensor, z: Tensor | None = None) -> Tensor:
         """x: (B, C, H, W), z like the result -> (B, C', H', W')."""
         if self.prepared is not None:
             return self.prepared(x, z)
-        return activated(x, self.weight, self.bias, self.how, z)
+        if self.activation == "relu":
+            return activated(x, self.weight, self.bias, self.how, z)
+        y = F.conv2d(x, self.weight, self.bias, *self.how)
+        return activate(y if z is None else y + z, self.activation)
 
 
 class FusedResidual(nn.Module):

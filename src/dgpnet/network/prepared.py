@@ -31,7 +31,9 @@ def available() -> bool:
 
 
 class Prepared:
-    """One convolution on a CPU: [ReLU](convolution(x) [+ z]), channels-last. z may be overwritten.
+    """One convolution on a CPU: activation(convolution(x) [+ z]), channels-last. z may be overwritten.
+
+    activation: "relu", "relu6" (without z only) or "none".
 
     It takes float32 and bfloat16 and computes in float32, by Winograd's algorithm where that pays, or with `half` in
     bfloat16; its result is of that type.
@@ -40,11 +42,12 @@ class Prepared:
     input has the same answer each time, to the bit, whichever threads ask.
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor | None, how: How, *, relu: bool, half: bool = False) -> None:
-        self.how, self.relu = how, relu
+    def __init__(self, weight: Tensor, bias: Tensor | None, how: How, activation: str, *, half: bool = False) -> None:
+        self.how, self.activation = how, activation
         self.dtype = torch.bfloat16 if half else torch.float32
         self._weight, self._bias = weight.to(self.dtype), None if bias is None else bias.to(self.dtype)
-        self._tiled = not half and relu and bias is not None and how == PADDED and weight.shape[2:] == (3, 3)
+        tiled = activation == "relu" and bias is not None and how == PADDED and weight.shape[2:] == (3, 3)
+        self._tiled = tiled and not half
         self._products: Ready | None = None
         self._last: tuple[torch.Size, Ready] | None = None
 
@@ -56,11 +59,10 @@ class Prepared:
             return winograd.convolve(x, lambda values: products(values, None), len(weight), z)
         if x.numel() < LARGE:
             y = F.conv2d(x, weight, bias, *self.how)
-            y = y if z is None else y.add_(z)
-            return F.relu_(y) if self.relu else y
+            return activate(y if z is None else y.add_(z), self.activation)
         last = self._last
         if last is None or last[0] != x.shape:
-            last = self._last = x.shape, laid_out(weight, bias, self.how, x.shape, relu=self.relu)
+            last = self._last = x.shape, laid_out(weight, bias, self.how, x.shape, self.activation)
         return last[1](x, z)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -73,7 +75,7 @@ def _products(weight: Tensor, bias: Tensor) -> Ready:
     filters, constant = winograd.filters(weight), winograd.constant(bias)
     groups = winograd.SIDE**2
     shape = torch.Size((1, groups * filters.shape[1], groups, 1))
-    return laid_out(filters, constant, ((1, 1), (0, 0), (1, 1), groups), shape, relu=False)
+    return laid_out(filters, constant, ((1, 1), (0, 0), (1, 1), groups), shape, "none")
 
 
 class PreparedConv(nn.Module):
@@ -81,7 +83,7 @@ class PreparedConv(nn.Module):
 
     def __init__(self, convolution: nn.Conv2d, *, half: bool = False) -> None:
         super().__init__()
-        self.prepared = Prepared(*values(convolution), how(convolution), relu=False, half=half)
+        self.prepared = Prepared(*values(convolution), how(convolution), "none", half=half)
 
     def forward(self, x: Tensor) -> Tensor:
         """x: (B, C, H, W) -> (B, C', H', W')."""
@@ -95,19 +97,32 @@ def values(convolution: nn.Module) -> tuple[Tensor, Tensor | None]:
     return weight.detach(), bias.detach() if isinstance(bias, Tensor) else None
 
 
-def laid_out(weight: Tensor, bias: Tensor | None, how: How, shape: torch.Size, *, relu: bool) -> Ready:
-    """[ReLU](convolution(x) [+ z]) for x of that shape: in z, which saves the memory that a result would have to be
+def activate(x: Tensor, activation: str) -> Tensor:
+    """activation(x), in its place."""
+    if activation == "none":
+        return x
+    return F.relu_(x) if activation == "relu" else F.hardtanh_(x, 0.0, 6.0)
+
+
+#: What oneDNN calls activations, and the numbers that it takes for them.
+NAMES: dict[str, tuple[str, list[float]]] = {"none": ("none", []), "relu": ("relu", []), "relu6": ("hardtanh", [0, 6])}
+
+
+def laid_out(weight: Tensor, bias: Tensor | None, how: How, shape: torch.Size, activation: str) -> Ready:
+    """activation(convolution(x) [+ z]) for x of that shape: in z, which saves the memory that a result would have to be
     fetched into the cache from."""
     stride, padding, dilation, groups = how
     rest = padding, stride, dilation, groups
     ready = torch.ops.mkldnn._reorder_convolution_weight(weight, *rest, shape)
     convolve, convolve_into = torch.ops.mkldnn._convolution_pointwise, torch.ops.mkldnn._convolution_pointwise_
+    name, numbers = NAMES[activation]
 
     def run(x: Tensor, z: Tensor | None) -> Tensor:
         if z is None:
-            found: Tensor = convolve(x, ready, bias, *rest, "relu" if relu else "none", [], "")
+            found: Tensor = convolve(x, ready, bias, *rest, name, numbers, "")
         else:
-            found = convolve_into.binary(z, x, ready, bias, *rest, "add", 1.0, "relu" if relu else None, [], "")
+            then = None if activation == "none" else name
+            found = convolve_into.binary(z, x, ready, bias, *rest, "add", 1.0, then, [], "")
         return found
 
     return run

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dgpnet.network.encoders.body import Body, FrozenStatistics, convolve
-from dgpnet.network.fused import Foldable
+from dgpnet.network.fused import Foldable, FusedConv
 
 # TensorFlow's epsilon, which the weights were trained with.
 EPSILON = 1e-3
@@ -33,14 +33,31 @@ class SameConv2d(nn.Conv2d):
 
     def _conv_forward(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """x: (B, C, H, W) -> (B, C', ceil(H / stride), ceil(W / stride))."""
-        if self.stride == (1, 1):
-            return super()._conv_forward(x, weight, bias)
-        # F.pad counts from the last dimension: left, right, top, bottom.
-        padding: list[int] = []
-        for size in (x.shape[-1], x.shape[-2]):
-            total = max(self.kernel_size[0] - 1 - (size - 1) % self.stride[0], 0)
-            padding += [total // 2, total - total // 2]
-        return super()._conv_forward(F.pad(x, padding), weight, bias)
+        return super()._conv_forward(pad_same(x, self.kernel_size[0], self.stride[0]), weight, bias)
+
+
+def pad_same(x: Tensor, kernel: int, stride: int) -> Tensor:
+    """x: (B, C, H, W) with what a convolution of stride 2 that does not pad needs around it; itself for stride 1."""
+    if stride == 1:
+        return x
+    # F.pad counts from the last dimension: left, right, top, bottom.
+    padding: list[int] = []
+    for size in (x.shape[-1], x.shape[-2]):
+        total = max(kernel - 1 - (size - 1) % stride, 0)
+        padding += [total // 2, total - total // 2]
+    return F.pad(x, padding)
+
+
+class FusedSame(FusedConv):
+    """ReLU6(a `SameConv2d`)."""
+
+    def __init__(self, convolution: SameConv2d) -> None:
+        super().__init__(convolution, "relu6")
+        self.kernel, self.stride = convolution.kernel_size[0], convolution.stride[0]
+
+    def forward(self, x: Tensor, z: Tensor | None = None) -> Tensor:
+        """x: (B, C, H, W) -> (B, C', ceil(H / stride), ceil(W / stride))."""
+        return super().forward(pad_same(x, self.kernel, self.stride), z)
 
 
 class InvertedResidual(Foldable):
@@ -67,6 +84,29 @@ class InvertedResidual(Foldable):
         y = F.relu6(convolve(y, self._depthwise_conv, self._bn1))
         y = convolve(y, self._project_conv, self._bn2)
         return x + y if self.shortcut else y
+
+    def fused(self) -> nn.Module:
+        return FusedInverted(self)
+
+
+class FusedInverted(nn.Module):
+    """The same with activations and sum in the convolutions. With a shortcut the input may be overwritten: features
+    that are kept go into blocks without one."""
+
+    def __init__(self, block: InvertedResidual) -> None:
+        super().__init__()
+        within = [block._expand_conv, block._depthwise_conv] if block.expands else [block._depthwise_conv]
+        self.within = nn.ModuleList(FusedSame(convolution) for convolution in within)
+        self.project = FusedConv(block._project_conv, "none")
+        self.shortcut = block.shortcut
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: (B, C, H, W) -> (B, C', ceil(H / stride), ceil(W / stride))."""
+        y = x
+        for convolution in self.within:
+            y = convolution(y)
+        result: Tensor = self.project(y, x if self.shortcut else None)
+        return result
 
 
 class EfficientNetLite0(Body):
@@ -99,9 +139,15 @@ class EfficientNetLite0(Body):
         self._blocks = self._blocks[: self._ends[-1] + 1]
         super().keep(strides)
 
+    def fused(self) -> nn.Module:
+        """Itself, its first convolution with a ReLU6 in it."""
+        self._modules["_conv_stem"] = FusedSame(self._conv_stem)
+        return self
+
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: (B, 3, H, W) -> the last block's output of each stride, finest first."""
-        x = F.relu6(convolve(x, self._conv_stem, self._bn0))
+        stem = self._modules["_conv_stem"]
+        x = stem(x) if isinstance(stem, FusedSame) else F.relu6(convolve(x, self._conv_stem, self._bn0))
         features = []
         for i, block in enumerate(self._blocks):
             x = block(x)
