@@ -3,13 +3,17 @@
 import errno
 import os
 import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from dgpnet.errors import Error
-from dgpnet.files import atomic, inside, require_space
+from dgpnet.files import Journal, atomic, inside, lock, require_space
 
 
 class TestAtomic:
@@ -120,3 +124,80 @@ class TestRequireSpace:
 
     def test_a_folder_that_does_not_exist_yet_counts_for_its_disk(self, tmp_path: Path) -> None:
         require_space(tmp_path / "not" / "yet", 1)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal(tmp_path / "done.jsonl")
+
+
+def write(journal: Journal, *records: dict[str, Any]) -> None:
+    with journal:
+        journal.add(*records)
+
+
+def test_a_journal_gives_back_what_was_added_in_order(journal: Journal) -> None:
+    assert journal.read() == []
+    write(journal, {"name": "a", "crc": "mine"}, {"name": "\udce9 ü", "values": [1, 2.5, None]})
+    write(journal, {"name": "c"})
+    assert journal.read() == [
+        {"name": "a", "crc": "mine"},
+        {"name": "\udce9 ü", "values": [1, 2.5, None]},
+        {"name": "c"},
+    ]
+    assert journal.damaged == 0
+
+
+def test_a_journal_believes_no_line_with_a_changed_byte(journal: Journal) -> None:
+    write(journal, {"name": "a", "score": 0.25}, {"name": "b", "score": 0.5})
+    whole = journal.path.read_bytes()
+    for place in range(len(whole)):
+        for value in (whole[place] ^ 1, 0, 0x0A, 0xFF):
+            if value != whole[place]:
+                journal.path.write_bytes(whole[:place] + bytes([value]) + whole[place + 1 :])
+                left = journal.read()
+                assert all(record in ({"name": "a", "score": 0.25}, {"name": "b", "score": 0.5}) for record in left)
+                assert len(left) < 2 and journal.damaged
+
+
+@pytest.mark.parametrize("cut", [1, 5, 20])
+def test_a_journal_goes_on_after_a_torn_line(journal: Journal, cut: int) -> None:
+    write(journal, {"name": "a"}, {"name": "b"})
+    journal.path.write_bytes(journal.path.read_bytes()[:-cut])
+    write(journal, {"name": "c"})
+    assert [record["name"] for record in journal.read()] == (["a", "b", "c"] if cut == 1 else ["a", "c"])
+
+
+def test_threads_may_add_to_one_journal(journal: Journal) -> None:
+    with journal, ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: journal.add({"number": number}), range(200)))
+    assert sorted(record["number"] for record in journal.read()) == list(range(200))
+
+
+def test_a_journal_can_be_rewritten(journal: Journal) -> None:
+    write(journal, {"step": 1}, {"step": 2})
+    journal.rewrite(journal.read()[:1])
+    assert journal.read() == [{"step": 1}]
+
+
+def test_a_lock_is_held_once_and_says_by_whom(tmp_path: Path) -> None:
+    with lock(tmp_path / "lock", "found/"):
+        told = rf"^found/ is in use by process {os.getpid()} on "
+        with pytest.raises(Error, match=told), lock(tmp_path / "lock", "found/"):
+            pass
+    with lock(tmp_path / "lock", "found/"):
+        pass
+
+
+def test_a_killed_process_lets_go_of_its_lock(tmp_path: Path) -> None:
+    code = (
+        "import sys, dgpnet.files as f\nwith f.lock(sys.argv[1], 'it'):\n print('held', flush=True)\n sys.stdin.read()"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "lock")], stdin=-1, stdout=-1)
+    assert child.stdout is not None and child.stdout.readline() == b"held\n"
+    with pytest.raises(Error, match=f"process {child.pid} "), lock(tmp_path / "lock", "it"):
+        pass
+    child.kill()
+    child.communicate()
+    with lock(tmp_path / "lock", "it"):
+        pass

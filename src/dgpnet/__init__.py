@@ -8,14 +8,14 @@ found = concept.segment(photo)
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dgpnet.errors import Error
+from dgpnet.errors import Error, Notice
 from dgpnet.processor import mind_manners
 
 if TYPE_CHECKING:
     from dgpnet.segmenter import Concept, Segmentation, Segmenter, load
 
 __version__ = "0.1.0"
-__all__ = ["Concept", "Error", "Segmentation", "Segmenter", "__version__", "load"]
+__all__ = ["Concept", "Error", "Notice", "Segmentation", "Segmenter", "__version__", "load"]
 
 mind_manners()  # before PyTorch is loaded, which asks only once
 

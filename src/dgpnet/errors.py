@@ -1,5 +1,28 @@
-"""The one exception that wrong use raises."""
+"""What wrong use raises, and what is said without being wrong."""
+
+#: Characters in one message; what a file says of itself may be long, and is not to fill the screen.
+LONGEST = 500
 
 
 class Error(ValueError):
-    """Wrong use or unusable input: says what was given, what was expected and how to fix it, in one sentence."""
+    """Wrong use or unusable input: says what was given, what was expected and how to fix it, in one sentence.
+
+    The sentence has at most LONGEST characters, all of which can be printed; further faults found at the same time
+    are its notes (`__notes__`), one each.
+    """
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(shortened(str(message)))
+
+
+class Notice(UserWarning):
+    """What was decided, left out or taken for something else, in one sentence: nothing to fix, but good to know."""
+
+
+def shortened(text: str, longest: int = LONGEST) -> str:
+    """The text with its middle left out where it has more than `longest` characters; lone surrogates escaped."""
+    text = text.encode("utf-8", "backslashreplace").decode()
+    if len(text) <= longest:
+        return text
+    end = longest // 3
+    return f"{text[: longest - end - 3]} … {text[-end:]}"

@@ -1,12 +1,19 @@
-"""Writing files whole or not at all, staying inside a folder, and how many to work on at once."""
+"""Writing files whole or not at all, journals and locks, staying inside a folder, and how many to work on at once."""
 
 import errno
+import json
 import os
+import re
 import secrets
 import shutil
-from collections.abc import Iterator
+import socket
+import threading
+import zlib
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PureWindowsPath
+from types import TracebackType
+from typing import IO, Any, Self
 
 from dgpnet.errors import Error
 
@@ -29,12 +36,13 @@ def at_once() -> int:
 
 
 @contextmanager
-def atomic(path: str | Path) -> Iterator[Path]:
+def atomic(path: str | Path, *, sync: bool = False) -> Iterator[Path]:
     """Write `path` whole or not at all.
 
     Yields a new name in the same folder, with the same suffix, for the caller to write to. It takes the place of
     `path` when the block ends, and is removed when the block raises (Ctrl-C included), so that a reader sees the old
     file or the new one and never half of it. The folder must exist.
+    sync: on the disk before this returns, so that it outlives a power cut; for what a promise depends on.
     """
     path = Path(path)
     if not path.parent.is_dir():
@@ -43,7 +51,11 @@ def atomic(path: str | Path) -> Iterator[Path]:
     temporary = path.with_name(f".{secrets.token_hex(6)}.part{path.suffix}")
     try:
         yield temporary
+        if sync:
+            _to_disk(temporary)
         os.replace(temporary, path)
+        if sync:
+            _to_disk(path.parent)
     except OSError as problem:
         reason = _UNWRITABLE.get(problem.errno or 0)
         # A failure to read something else inside the block is not ours to explain.
@@ -52,6 +64,134 @@ def atomic(path: str | Path) -> Iterator[Path]:
         raise Error(f"cannot write {path}: {reason}; choose another place or make room.") from problem
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _to_disk(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    if path.is_dir() and os.name == "nt":
+        return  # folders cannot be opened there
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class Journal:
+    """Records in a file, a line of JSON each, that survive a kill and damage to any byte.
+
+    Every line ends with a checksum of itself. A line that is torn, changed or nothing that was written here is not
+    believed: what it told is done again. One process writes at a time; its threads may do so together.
+    """
+
+    #: How a line ends: the checksum, CRC-32 of the line without it.
+    _SEAL = re.compile(rb', "crc": "([0-9a-f]{8})"}$')
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.damaged = 0
+        """Lines that the last `read` did not believe."""
+        self._lock = threading.Lock()
+        self._file: IO[bytes] | None = None
+
+    def read(self) -> list[dict[str, Any]]:
+        """The records in the order in which they were added; empty where there is no file."""
+        try:
+            lines = self.path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            lines = []
+        records = [_unsealed(line, self._SEAL) for line in lines if line]
+        self.damaged = records.count(None)
+        return [record for record in records if record is not None]
+
+    def __enter__(self) -> Self:
+        """Open for `add`; after a torn line a new one is begun."""
+        self._file = self.path.open("a+b")
+        end = self._file.seek(0, os.SEEK_END)
+        self._file.seek(max(0, end - 1))
+        if self._file.read(1) not in (b"", b"\n"):
+            self._file.write(b"\n")
+        return self
+
+    def add(self, *records: Mapping[str, Any]) -> None:
+        """Add records, on the disk before this returns. Values are plain JSON."""
+        if self._file is None:
+            raise RuntimeError("Records are added inside `with journal`.")
+        lines = b"".join(map(_sealed, records))
+        with self._lock:
+            self._file.write(lines)
+            self._file.flush()
+            os.fsync(self._file.fileno())
+
+    def rewrite(self, records: list[dict[str, Any]]) -> None:
+        """Put these records in place of all, whole or not at all; not while it is open for `add`."""
+        with atomic(self.path, sync=True) as temporary:
+            temporary.write_bytes(b"".join(map(_sealed, records)))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _sealed(record: Mapping[str, Any]) -> bytes:
+    text = json.dumps(dict(record)).encode()
+    return text[:-1] + b', "crc": "%08x"}\n' % zlib.crc32(text)
+
+
+def _unsealed(line: bytes, seal: re.Pattern[bytes]) -> dict[str, Any] | None:
+    """The record of a line; None where it is not what was written."""
+    found = seal.search(line)
+    if found is None or zlib.crc32(text := line[: found.start()] + b"}") != int(found[1], 16):
+        return None
+    record: dict[str, Any] = json.loads(text)
+    return record
+
+
+@contextmanager
+def lock(path: str | Path, what: str) -> Iterator[None]:
+    """Hold the lock file `path` for this block; an Error where another process, or another block, holds it.
+
+    The system lets go of it when the process ends, however it ends; the file stays.
+    what: what is being used, to speak of in the Error.
+    """
+    with Path(path).open("a+b") as file:
+        file.seek(0)
+        if not _try_lock(file.fileno()):
+            holder = _holder(file)
+            raise Error(f"{what} is in use by {holder}; wait until that ends, or choose another place.")
+        file.truncate(0)
+        file.write(b"\0" * _HOLDER + f"process {os.getpid()} on {socket.gethostname()}".encode())
+        file.flush()
+        yield
+
+
+def _holder(file: IO[bytes]) -> str:
+    file.seek(_HOLDER)
+    return file.read(200).decode(errors="replace") or "another process"
+
+
+#: Where a lock file says who holds it: behind the byte that Windows locks, which nobody else may read.
+_HOLDER = 1
+
+
+def _try_lock(handle: int) -> bool:
+    try:
+        if os.name == "nt":
+            import msvcrt
+
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        else:
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as problem:
+        if problem.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
+            raise
+        return False
+    return True
 
 
 def inside(root: str | Path, name: str | Path) -> Path:

@@ -50,7 +50,7 @@ def test_masks_that_we_write_come_back(masked: Callable[..., Path], blobs: Calla
     mask = blobs((30, 40), 3, ignore=True)
     root = masked(a=mask)
     images.write_mask(root / "masks" / "a.png", mask)
-    (example,) = read_support(root, classes=["x", "y", "z"]).examples
+    (example,) = read_support(root, names=["x", "y", "z"]).examples
     np.testing.assert_array_equal(example.mask, mask)
 
 
@@ -62,7 +62,7 @@ def test_a_palette_is_read_by_index(masked: Callable[..., Path]) -> None:
 
 def test_sixteen_bits_are_read_by_value(masked: Callable[..., Path]) -> None:
     deep = np.array([[0, 300, 65535], [7, 0, 0]], np.uint16)
-    support = read_support(masked(a=deep), classes=["seven", "three hundred"])
+    support = read_support(masked(a=deep), names=["seven", "three hundred"])
     np.testing.assert_array_equal(support.examples[0].mask, [[0, 2, 255], [1, 0, 0]])
 
 
@@ -174,6 +174,11 @@ def test_a_mask_in_either_orientation_lies_on_the_photograph(
         np.testing.assert_array_equal(as_file.mask, shown)
 
 
+def told(error: Error) -> str:
+    """The sentence and its notes."""
+    return "\n".join([str(error), *error.__notes__])
+
+
 def test_every_broken_mask_is_named_at_once(masked: Callable[..., Path], photo: Callable[..., Path]) -> None:
     root = masked(a=INDEX, b=INDEX, c=INDEX, d=INDEX, unknown=np.full(SIZE, 9, np.uint8))
     (root / "classes.json").write_text('["mug", "spoon"]')
@@ -183,7 +188,7 @@ def test_every_broken_mask_is_named_at_once(masked: Callable[..., Path], photo: 
     photo("images/d.png", SIZE)
     with pytest.raises(Error) as caught:
         read_support(root)
-    message = str(caught.value)
+    message = told(caught.value)
     assert "5 problems" in message
     for name, reason in (
         ("a.png", "5 × 5"),
@@ -201,8 +206,8 @@ def test_a_long_list_of_problems_is_cut(masked: Callable[..., Path]) -> None:
         path.unlink()
     with pytest.raises(Error, match="30 problems") as caught:
         read_support(root)
-    assert str(caught.value).count("no photograph") == 10
-    assert str(caught.value).endswith("and 20 more")
+    assert told(caught.value).count("no photograph") == 10
+    assert told(caught.value).endswith("and 20 more")
 
 
 def test_a_photograph_saved_as_mask_is_refused(masked: Callable[..., Path], rng: np.random.Generator) -> None:
@@ -242,7 +247,7 @@ def test_links_out_of_the_folder_are_refused(
         (root / name).symlink_to(target)
     with pytest.raises(Error, match="2 problems") as caught:
         read_support(root)
-    assert str(caught.value).count("leads outside") == 2
+    assert told(caught.value).count("leads outside") == 2
 
 
 def test_a_huge_mask_is_refused_before_it_is_decoded(masked: Callable[..., Path]) -> None:

@@ -189,4 +189,4 @@ def test_one_broken_file_of_a_folder_is_named_with_the_others(written: Callable[
     with pytest.raises(Error, match="2 problems") as caught:
         read_support(tmp_path)
     assert "b.json" in str(caught.value)
-    assert "c.json" in str(caught.value)
+    assert "c.json" in caught.value.__notes__[0]

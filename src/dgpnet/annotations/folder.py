@@ -16,6 +16,7 @@ from dgpnet.annotations.reading import (
     PHOTO_SUFFIXES,
     Found,
     Photos,
+    Request,
     class_names,
     files_in,
     numbers,
@@ -39,11 +40,16 @@ class Codes:
     labels: dict[int, str]
 
 
-def read(root: Path, folder: Path | None, max_pixels: int, classes: Sequence[str] | None) -> Found:
-    """Every mask with its photograph; a photograph without a mask is no example.
+def recognises(path: Path) -> bool:
+    """Whether a folder holds masks as pictures."""
+    return (path / "masks").is_dir()
 
-    classes: names for the values 1..C, where no classes.json gives names.
-    """
+
+def read(request: Request) -> Found:
+    """Every mask with its photograph; a photograph without a mask is no example."""
+    root, folder, max_pixels, classes = request.path, request.photos, request.max_pixels, request.names
+    if folder is None and not (root / "images").is_dir():
+        raise Error(f"{root} has masks/ and no images/; put the photographs in {root / 'images'}.")
     place = root / "images" if folder is None else folder
     photos = Photos(root if folder is None else folder, (place,), max_pixels)
     candidates = photos_by_stem(place)

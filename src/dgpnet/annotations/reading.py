@@ -1,13 +1,15 @@
-"""What the readers of all formats share: careful JSON, photographs by name, and what they hand over."""
+"""What the readers of all formats share: what is asked of them and what they hand over, careful JSON, photographs."""
 
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from dgpnet import files, images
+from dgpnet.annotations.legend import Colour, Legend
 from dgpnet.annotations.shapes import Labels
 from dgpnet.errors import Error
 
@@ -40,13 +42,74 @@ Drawing = Callable[[], tuple[Path, Labels]]
 T = TypeVar("T")
 
 
+class Notes:
+    """What was decided or left out while reading, counted, so that nothing is so in silence: a line for each kind."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, tuple[int, str]] = {}
+
+    def add(self, kind: str, where: str = "", count: int = 1) -> None:
+        """kind: a sentence with the place `{n}` for how often ("{n} shapes cover no pixel and are left out").
+        where: the file it was seen in, of which the first is told."""
+        before, first = self._kinds.get(kind, (0, where))
+        self._kinds[kind] = before + count, first
+
+    def lines(self) -> tuple[str, ...]:
+        """A sentence for each kind, in the order in which they were first seen."""
+        return tuple(
+            kind.format(n=count) + (f" (first: {first})." if first else ".")
+            for kind, (count, first) in self._kinds.items()
+        )
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be read.
+
+    path        a file or a folder
+    photos      the folder that photographs' names are relative to, where it is not the annotations' own
+    names       for mask folders that name no classes: names for the values (or colours) in order
+    crowds      COCO's crowds: "ignore", "objects", or None: objects where a file has nothing else
+    max_pixels  larger photographs and masks are refused before they are decoded
+    notes       where a reader tells what it decided or left out
+    """
+
+    path: Path
+    photos: Path | None = None
+    names: Sequence[str] | None = None
+    crowds: str | None = None
+    max_pixels: int = images.MAX_PIXELS
+    notes: Notes = dataclass_field(default_factory=Notes)
+
+
 @dataclass(frozen=True)
 class Found:
-    """What a reader found: class names in order, one drawing per photograph, and what it could not make sense of."""
+    """What a reader found.
+
+    names      N class names; drawings have the numbers 1 … N for them
+    drawings   one per photograph
+    problems   what it could not make sense of, a sentence each
+    values     N numbers that stand for the classes in the files; None: 1 … N
+    colours    N colours that the files give the classes; None: the palette's
+    coded_by   "value", or "colour" where the files tell classes by their colours
+    """
 
     names: tuple[str, ...]
     drawings: Sequence[Drawing]
     problems: Sequence[str] = ()
+    values: tuple[int, ...] | None = None
+    colours: tuple[Colour, ...] | None = None
+    coded_by: str = "value"
+
+    def legend(self, chosen: Sequence[str]) -> Legend:
+        """The chosen classes in their order, with what stands for each; the others are told as unused."""
+        values = self.values or tuple(range(1, len(self.names) + 1))
+        colours = self.colours or Legend.of(self.names, values).colours
+        place = {name: i for i, name in enumerate(self.names)}
+        order = [place[name] for name in chosen]
+        unused = tuple((values[i], name) for name, i in place.items() if name not in chosen)
+        codes = tuple(values[i] for i in order)
+        return Legend(tuple(chosen), codes, tuple(colours[i] for i in order), self.coded_by, unused)
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from dgpnet import images
 from dgpnet.annotations import coco, folder, labelme, labelstudio, yolo
-from dgpnet.annotations.reading import IGNORED, Found, files_in, read_json, within
-from dgpnet.errors import Error
+from dgpnet.annotations.legend import Legend
+from dgpnet.annotations.reading import IGNORED, Found, Request, files_in, read_json, within
+from dgpnet.errors import Error, shortened
 
 _MOST_CLASSES: Final = 254
-_LISTED: Final = 10  # problems in one message
+_LISTED: Final = 10  # problems told in full
 _KNOWN: Final = (
     "a folder with images/ and masks/, a COCO, labelme or Label Studio JSON file, a folder of labelme files, "
     "or a YOLO folder with data.yaml or classes.txt, labels/ and images/"
@@ -44,23 +45,37 @@ class Example:
 
 @dataclass(frozen=True)
 class SupportSet:
-    """Examples to learn from. classes: names of the values 1..C; format: folder, coco, labelme, yolo or labelstudio."""
+    """Examples to learn from.
 
-    classes: tuple[str, ...]
+    legend: the classes, in the order of the values 1 … C, and what stands for each in the files. format: folder, coco,
+    labelme, yolo or labelstudio. notes: what was decided, skipped or taken as ignore, a sentence each.
+    """
+
+    legend: Legend
     examples: tuple[Example, ...]
     format: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """C names."""
+        return self.legend.names
 
 
 def read_support(
     path: str | Path,
     *,
     classes: Sequence[str] | None = None,
+    names: Sequence[str] | None = None,
     photos: str | Path | None = None,
+    crowds: str | None = None,
     max_pixels: int = images.MAX_PIXELS,
 ) -> SupportSet:
     """Read a support set; its format is recognised.
 
     classes: which classes to take, in this order; what else is drawn becomes background. All, where None.
+    names: for mask folders that name no classes: names for the values (or colours) in order.
+    crowds: what COCO's crowds are, "ignore" or "objects"; None takes them for objects where a file has nothing else.
     photos: the folder that photographs' names are relative to, where it is not the annotations' own.
     max_pixels: larger photographs and masks are refused before they are decoded.
 
@@ -72,10 +87,11 @@ def read_support(
         raise Error(f"classes={list(classes)!r}: expected at least one name, each once")
     if not path.exists():
         raise Error(f"there is no support set at {path}; expected {_KNOWN}")
-    format_, found = _recognised(path, None if photos is None else Path(photos), max_pixels, classes)
-    names = found.names if classes is None else tuple(classes)
-    _check_names(path, names, found.names)
-    number = {name: position for position, name in enumerate(names, 1)}
+    request = Request(path, None if photos is None else Path(photos), names, crowds, max_pixels)
+    format_, found = _recognised(request)
+    chosen = found.names if classes is None else tuple(classes)
+    _check_names(path, chosen, found.names)
+    number = {name: position for position, name in enumerate(chosen, 1)}
     lookup = np.array([0, *(number.get(name, 0) for name in found.names), 0], np.uint8)
     lookup[IGNORED] = images.IGNORE
 
@@ -92,17 +108,16 @@ def read_support(
         shown |= np.bincount(mask.ravel(), minlength=256) > 0
         examples.append(Example.of(photo, mask))
     if not problems:
-        problems = _missing(path, names, shown, len(examples))
+        problems = _missing(path, chosen, shown, len(examples))
     _refuse(path, problems)
-    return SupportSet(names, tuple(examples), format_)
+    return SupportSet(found.legend(chosen), tuple(examples), format_, request.notes.lines())
 
 
-def _recognised(path: Path, photos: Path | None, max_pixels: int, classes: Sequence[str] | None) -> tuple[str, Found]:
+def _recognised(request: Request) -> tuple[str, Found]:
+    path, photos, max_pixels = request.path, request.photos, request.max_pixels
     if path.is_dir():
-        if (path / "masks").is_dir():
-            if photos is None and not (path / "images").is_dir():
-                raise Error(f"{path} has masks/ and no images/; put the photographs in {path / 'images'}")
-            return "folder", folder.read(path, photos, max_pixels, classes)
+        if folder.recognises(path):
+            return "folder", folder.read(request)
         if (listing := yolo.class_list(path)) is not None:
             return "yolo", yolo.read(listing, path, photos, max_pixels)
         documents = [within(path, file.relative_to(path), str(file)) for file in files_in(path, [".json"])]
@@ -175,9 +190,14 @@ def _missing(path: Path, names: tuple[str, ...], shown: NDArray[np.bool_], examp
 
 
 def _refuse(path: Path, problems: Sequence[str]) -> None:
-    if len(problems) == 1:
-        raise Error(problems[0])
-    if problems:
-        lines = [f"\n  {problem}" for problem in problems[:_LISTED]]
-        more = f"\n  and {len(problems) - _LISTED} more" if len(problems) > _LISTED else ""
-        raise Error(f"{path} has {len(problems)} problems:{''.join(lines)}{more}")
+    """All problems in one Error: the first in its sentence, the others as its notes."""
+    if not problems:
+        return
+    error = Error(
+        problems[0] if len(problems) == 1 else f"{path} has {len(problems)} problems, the first: {problems[0]}"
+    )
+    for problem in problems[1:_LISTED]:
+        error.add_note(shortened(problem))
+    if len(problems) > _LISTED:
+        error.add_note(f"and {len(problems) - _LISTED} more")
+    raise error

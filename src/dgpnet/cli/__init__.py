@@ -127,6 +127,8 @@ def _missing(name: str | None, error: ModuleNotFoundError) -> str:
 
 def _say(what: object, code: int) -> int:
     print(f"dgpnet: {what}", file=sys.stderr)
+    for note in getattr(what, "__notes__", ()):
+        print(f"  {note}", file=sys.stderr)
     return code
 
 
