@@ -2,7 +2,7 @@
 
 import pytest
 
-from dgpnet.errors import LONGEST, Error
+from dgpnet.errors import LISTED, LONGEST, Error, refusal
 
 
 def test_a_short_message_stays_as_it_is() -> None:
@@ -19,3 +19,10 @@ def test_a_long_message_keeps_its_beginning_and_its_end(length: int) -> None:
 
 def test_what_cannot_be_printed_is_escaped() -> None:
     assert str(Error("\udce9.jpg")) == "\\udce9.jpg"
+
+
+def test_several_problems_are_one_error_with_notes() -> None:
+    assert str(refusal("found has 1 problems", ["a.png is empty."])) == "a.png is empty."
+    many = refusal("found has 12 problems", [f"{n}.png is empty." for n in range(12)])
+    assert str(many) == "found has 12 problems, the first: 0.png is empty."
+    assert many.__notes__ == [*(f"{n}.png is empty." for n in range(1, LISTED)), "and 2 more"]

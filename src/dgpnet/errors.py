@@ -1,5 +1,9 @@
 """What wrong use raises, and what is said without being wrong."""
 
+from collections.abc import Sequence
+
+#: Problems of which an Error tells each; of further ones how many there are.
+LISTED = 10
 #: Characters in one message; what a file says of itself may be long, and is not to fill the screen.
 LONGEST = 500
 
@@ -17,6 +21,19 @@ class Error(ValueError):
 
 class Notice(UserWarning):
     """What was decided, left out or taken for something else, in one sentence: nothing to fix, but good to know."""
+
+
+def refusal(what: str, problems: Sequence[str]) -> Error:
+    """One Error for all problems (sentences, at least one): the first is told in it, the others are its notes.
+
+    what: whose problems they are, and how many ("found has 4 problems").
+    """
+    error = Error(f"{what}, the first: {problems[0]}" if len(problems) > 1 else problems[0])
+    for problem in problems[1:LISTED]:
+        error.add_note(shortened(problem))
+    if len(problems) > LISTED:
+        error.add_note(f"and {len(problems) - LISTED} more")
+    return error
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:

@@ -202,7 +202,8 @@ def test_all_broken_files_are_named_at_once_and_nothing_is_left(voc: Path, save,
     home = tmp_path / "cache"
     with pytest.raises(Error, match="4 photographs cannot be used") as found:
         build("pascal", voc, size=16, cache=home, workers=workers)
-    assert all(name in str(found.value) for name in names)
+    told = "\n".join([str(found.value), *found.value.__notes__])
+    assert all(name in told for name in names)
     assert not any(home.iterdir())
     with pytest.raises(Error, match="4 photographs cannot be used"):
         verify(build("pascal", voc), workers=workers)

@@ -82,7 +82,7 @@ def test_what_is_wrong_is_named_at_once(own_set: Path, tmp_path: Path, save) -> 
     for n in (1, 3):
         (own_set / "images" / f"{n}.png").unlink()
     with pytest.raises(
-        Error, match=r"2 photographs cannot be used: .*1.png has no photograph; .*3.png has no photograph"
+        Error, match=r"(?s)2 photographs cannot be used, .*1.png has no photograph.*3.png has no photograph"
     ):
         build("folder", own_set, cache=tmp_path / "c")
 
@@ -91,14 +91,14 @@ def test_broken_masks_and_photographs_are_named_together(own_set: Path, tmp_path
     save(own_set / "masks" / "1.png", np.zeros((3, 3), np.uint8))
     photo = own_set / "images" / "4.png"
     photo.write_bytes(photo.read_bytes()[:300])
-    with pytest.raises(Error, match=r"2 photographs cannot be used: .*masks/1\.png is 3 × 3.*images/4\.png"):
+    with pytest.raises(Error, match=r"(?s)2 photographs cannot be used, .*masks/1\.png is 3 × 3.*images/4\.png"):
         build("folder", own_set, cache=tmp_path / "c")
     assert not (tmp_path / "c").exists()
 
 
 def test_values_that_no_class_has_are_named(own_set: Path, tmp_path: Path) -> None:
     (own_set / "classes.json").write_text('["mug"]')
-    with pytest.raises(Error, match=r"images/1.png has the values \[2\].*images/5.png has the values \[2\]"):
+    with pytest.raises(Error, match=r"(?s)images/1.png has the values \[2\].*images/5.png has the values \[2\]"):
         build("folder", own_set, cache=tmp_path / "c")
 
 

@@ -13,10 +13,9 @@ from dgpnet import images
 from dgpnet.annotations import coco, folder, labelme, labelstudio, yolo
 from dgpnet.annotations.legend import Legend
 from dgpnet.annotations.reading import IGNORED, Found, Request, files_in, read_json, within
-from dgpnet.errors import Error, shortened
+from dgpnet.errors import Error, refusal
 
 _MOST_CLASSES: Final = 254
-_LISTED: Final = 10  # problems told in full
 _KNOWN: Final = (
     "a folder with images/ and masks/, a COCO, labelme or Label Studio JSON file, a folder of labelme files, "
     "or a YOLO folder with data.yaml or classes.txt, labels/ and images/"
@@ -190,14 +189,5 @@ def _missing(path: Path, names: tuple[str, ...], shown: NDArray[np.bool_], examp
 
 
 def _refuse(path: Path, problems: Sequence[str]) -> None:
-    """All problems in one Error: the first in its sentence, the others as its notes."""
-    if not problems:
-        return
-    error = Error(
-        problems[0] if len(problems) == 1 else f"{path} has {len(problems)} problems, the first: {problems[0]}"
-    )
-    for problem in problems[1:_LISTED]:
-        error.add_note(shortened(problem))
-    if len(problems) > _LISTED:
-        error.add_note(f"and {len(problems) - _LISTED} more")
-    raise error
+    if problems:
+        raise refusal(f"{path} has {len(problems)} problems", problems)

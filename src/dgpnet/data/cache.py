@@ -24,14 +24,13 @@ from numpy.typing import NDArray
 from dgpnet.data.dataset import ANCHORS, FRAME, Dataset, Mixture, Pair
 from dgpnet.data.masks import MaskStore, pack
 from dgpnet.data.parallel import Progress, parallel_map
-from dgpnet.errors import Error
+from dgpnet.errors import Error, refusal
 from dgpnet.files import atomic, require_space
 from dgpnet.files import cache_folder as default_folder
 from dgpnet.images import IGNORE, resize_mask, resize_photo
 
 FORMAT = 1
 CHUNK = 32  # photographs that one task of a worker handles, and that a killed build may lose
-LISTED = 200  # broken files named in one message
 
 
 class Cache(Dataset):
@@ -147,11 +146,8 @@ def verify(dataset: Dataset, *, workers: int | None = None, progress: Progress |
 
 def raise_broken(name: str, broken: Sequence[tuple[int, str]]) -> None:
     """Raise one Error for all (number, message) of broken files, if there are any."""
-    if not broken:
-        return
-    messages = [message.rstrip(".") for _, message in sorted(broken)]
-    more = f"; and {len(messages) - LISTED} more" if len(messages) > LISTED else ""
-    raise Error(f"{name}: {len(messages)} photographs cannot be used: {'; '.join(messages[:LISTED])}{more}.")
+    if broken:
+        raise refusal(f"{name}: {len(broken)} photographs cannot be used", [message for _, message in sorted(broken)])
 
 
 def keep_labels(mask: NDArray[np.uint8], small: NDArray[np.uint8]) -> NDArray[np.uint8]:
