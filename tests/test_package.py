@@ -67,7 +67,7 @@ def test_the_readme_names_every_room(repository: Path) -> None:
 def test_the_core_stays_small(repository: Path) -> None:
     project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
     core = requirement_names(project["dependencies"])
-    assert core == {"torch", "numpy", "pillow", "safetensors", "pycocotools", "typer", "rich"}
+    assert core == {"torch", "numpy", "pillow", "safetensors", "typer", "rich"}
 
 
 def test_every_requirement_has_an_exact_version_in_the_constraints(repository: Path) -> None:

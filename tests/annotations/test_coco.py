@@ -16,10 +16,12 @@ from pycocotools import mask as pycoco
 
 from dgpnet import images
 from dgpnet.annotations import Item, coco, export, read_support, shapes
+from dgpnet.annotations.reading import Notes
+from dgpnet.annotations.shapes import Work
 from dgpnet.errors import Error
 
 SIZE = (8, 10)
-SQUARE = [2, 1, 6, 1, 6, 4, 2, 4]
+SQUARE = [2, 1, 6, 1, 6, 4.1, 2, 4]
 
 
 def document(*annotations: dict[str, Any], **image: Any) -> dict[str, Any]:
@@ -68,7 +70,7 @@ def test_every_notation_gives_the_same_mask(written: Callable[[Any], Path]) -> N
 
 
 def test_several_parts_are_one_object(written: Callable[[Any], Path]) -> None:
-    data = document({"category_id": 18, "segmentation": [SQUARE, [7, 5, 9, 5, 9, 7, 7, 7]]})
+    data = document({"category_id": 18, "segmentation": [SQUARE, [7, 5, 9, 5, 9, 7, 7, 7.1]]})
     (example,) = read_support(written(data), classes=["dog"]).examples
     np.testing.assert_array_equal(example.mask, box(1, 2, 4, 6) + box(5, 7, 7, 9))
 
@@ -122,10 +124,11 @@ def test_annotations_of_either_orientation_lie_on_the_photograph(
 @given(arrays(bool, st.tuples(st.integers(1, 30), st.integers(1, 30))))
 def test_run_lengths_agree_with_cocos_own_tools(mask: np.ndarray) -> None:
     theirs = pycoco.encode(np.asfortranarray(mask.astype(np.uint8)))["counts"]
-    patch = coco.patch_of(coco._decompressed(theirs, ""), mask.T.shape).turned
-    np.testing.assert_array_equal(shapes.paint(mask.shape, [(1, patch)]), mask)
-    if mask.any():
-        assert coco._compressed(patch, mask.shape)["counts"] == theirs.decode()
+    entry = {"segmentation": {"size": list(mask.shape), "counts": theirs.decode()}}
+    covered = coco.covers(entry, mask.shape, "", Work(), Notes())
+    assert (covered is not None) == mask.any()
+    if covered is not None:
+        np.testing.assert_array_equal(shapes.paint(mask.shape[::-1], [(1, covered)]).T, mask)
 
 
 @pytest.mark.parametrize("instances", [False, True])
@@ -199,22 +202,22 @@ def put(key: str, value: Any, of: str = "annotations") -> Any:
         (put("file_name", "b.jpg", "images"), "no photograph 'b.jpg'"),
         (put("file_name", "../../etc/passwd", "images"), "leads outside"),
         (put("file_name", "/etc/passwd", "images"), "leads outside"),
-        (put("file_name", "C:\\photos\\a.jpg", "images"), "leads outside"),
+        (put("file_name", "C:\\photos\\b.jpg", "images"), "leads outside"),
         (put("file_name", "a" * 5000, "images"), "no photograph|leads outside"),
         (put("width", 11, "images"), "annotated at 11 x 8 pixels, but .*a.jpg has 10 x 8"),
-        (put("width", "10", "images"), "'width' is '10', expected a whole number"),
+        (put("width", "10", "images"), "'width' is '10', expected a number"),
         (put("image_id", 9), "image_id 9"),
         (put("category_id", 9), "category_id 9"),
         (put("category_id", True), "'category_id' is True"),
         (put("segmentation", []), "only a box"),
         (put("segmentation", None), "only a box"),
         (put("segmentation", [[1, 2, 3]]), "even length"),
-        (put("segmentation", [[1, 2, 3, 4]]), "at least 3 points"),
+        (put("segmentation", [[1, 2, 3, 4]]), "1 annotations have fewer than 3 corners"),
         (put("segmentation", [["a"] * 6]), "not numbers"),
         (put("segmentation", [[900, 900, 990, 900, 990, 990]]), "outside the photograph"),
         (put("segmentation", [[1e9, 1, 6, 1, 6, 4]]), "outside the photograph"),
         (put("segmentation", [[float("nan")] * 6]), "outside the photograph"),
-        (put("segmentation", [[2, 2, 2, 2, 2, 2]]), "covers no pixel"),
+        (put("segmentation", [[2.5, 2, 2.5, 2, 2.5, 2]]), "1 annotations cover no pixel"),
         (put("segmentation", {"size": [8, 10], "counts": [0, 81]}), "do not add up"),
         (put("segmentation", {"size": [8, 10], "counts": [100, -20]}), "do not add up"),
         (put("segmentation", {"size": [8, 10], "counts": [2**70, 1]}), "counts"),

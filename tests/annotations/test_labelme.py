@@ -48,7 +48,7 @@ def written(tmp_path: Path, photo: Callable[..., Path]) -> Callable[[Any], Path]
 
 def test_every_shape_is_drawn_in_order(written: Callable[[Any], Path]) -> None:
     data = document(
-        shape("a polygon", "polygon", [[1, 1], [5, 1], [5, 4], [1, 4]]),
+        shape("a polygon", "polygon", [[1, 1], [5, 1], [5, 4.1], [1, 4]]),
         shape("b old polygon", None, [[1, 10], [4, 10], [4, 12], [1, 12]]),
         shape("c rectangle", "rectangle", [[10, 8], [6, 2]]),
         shape("d circle", "circle", [[20, 10], [20, 16]]),
@@ -79,7 +79,8 @@ def test_a_folder_of_files_is_one_set(
         shape("fork", "rectangle", [[1, 1], [5, 5]]), imagePath="..\\photos\\b.jpg", imageHeight=9, imageWidth=9
     )
     (tmp_path / "json/b.json").write_text(json.dumps(other))
-    negative = {"imagePath": "b.jpg", "shapes": []}
+    photo("photos/c.jpg", (9, 9))
+    negative = {"imagePath": "c.jpg", "shapes": []}
     (tmp_path / "photos/c.json").write_text(json.dumps(negative))
     support = read_support(tmp_path)
     assert support.classes == ("fork", "mug")
@@ -154,22 +155,22 @@ def put(key: str, value: Any) -> dict[str, Any]:
         (GOOD | {"shapes": [3]}, "expected an object"),
         (put("label", None), "'label' is None, expected text"),
         (GOOD | {"imagePath": None}, "'imagePath' is None"),
-        (GOOD | {"imagePath": "../a.jpg"}, "leads outside"),
+        (GOOD | {"imagePath": "../b.jpg"}, "leads outside"),
         (GOOD | {"imagePath": "/etc/passwd"}, "leads outside"),
         (GOOD | {"imagePath": "no.jpg"}, "no photograph 'no.jpg'"),
         (GOOD | {"imageWidth": 31}, "annotated at 31 x 20"),
-        (put("points", [[1, 1]]), "at least 2 points"),
+        (put("points", [[1, 1]]), "1 shapes have too few points"),
         (put("points", 3), "'points' is 3"),
         (put("points", [[1, 1], [29, 19]]), "its mask is 2 x 2 pixels, its box 29 x 19"),
         (put("points", [[29, 19], [30, 20]]), "leaves the photograph"),
         (put("mask", None), "'mask' is None"),
         (put("mask", "!!!"), "not a PNG"),
         (put("mask", png(np.ones((40, 40), np.uint8))), "larger than the photograph"),
-        (put("mask", png(np.zeros((2, 2), np.uint8))), "covers no pixel"),
-        (put("shape_type", "line"), "a line encloses nothing"),
-        (put("shape_type", "polygon"), "at least 3 points"),
+        (put("mask", png(np.zeros((2, 2), np.uint8))), "1 shapes cover no pixel"),
+        (put("shape_type", "line"), "1 points and lines enclose nothing"),
+        (put("shape_type", "polygon"), "1 shapes have too few points"),
         (GOOD | {"shapes": [shape("mug", "circle", [[1, 1], 3])]}, "not numbers"),
-        (GOOD | {"shapes": [shape("mug", "circle", [[1, 1], [1, 1]])]}, "covers no pixel"),
+        (GOOD | {"shapes": [shape("mug", "circle", [[1, 1], [1, 1]])]}, "1 shapes cover no pixel"),
         (GOOD | {"shapes": [shape("mug", "circle", [[90, 90], [91, 91]])]}, "outside the photograph"),
         (GOOD | {"shapes": [shape("mug", "polygon", [[1, 1], [90, 1], [90, 9]])]}, "outside the photograph"),
         (GOOD | {"shapes": []}, "anything but background"),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dgpnet.annotations import shapes
-from dgpnet.annotations.runs import counts_of, patch_of, runs
+from dgpnet.annotations.runs import counted, counts_of, runs
 
 masks = arrays(bool, st.tuples(st.integers(1, 9), st.integers(1, 9)))
 
@@ -27,9 +27,9 @@ def test_counts_are_lengths_of_equal_values(mask: np.ndarray) -> None:
     counts = counts_of(shapes.crop(mask), mask.shape)
     written = [len(list(run)) for _, run in groupby([False, *mask.ravel().tolist()])]  # one pixel outside goes first
     np.testing.assert_array_equal(counts, [written[0] - 1, *written[1:]])
-    np.testing.assert_array_equal(shapes.paint(mask.shape, [(1, patch_of(counts, mask.shape))]), mask)
+    np.testing.assert_array_equal(shapes.paint(mask.shape, [(1, counted(counts))]), mask)
 
 
 def test_counts_of_nothing_between_runs_are_understood() -> None:
-    patch = patch_of(np.array([1, 2, 0, 3, 6]), (3, 4))
+    patch = counted(np.array([1, 2, 0, 3, 6]))
     np.testing.assert_array_equal(shapes.paint((3, 4), [(1, patch)]), [[0, 1, 1, 1], [1, 1, 0, 0], [0, 0, 0, 0]])

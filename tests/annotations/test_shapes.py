@@ -1,18 +1,23 @@
 """Shapes fill the pixels whose centres they hold."""
 
+import time
+from collections.abc import Callable
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from pycocotools import mask as pycoco
 
 from dgpnet.annotations import shapes
-from dgpnet.annotations.shapes import Patch
+from dgpnet.annotations.runs import Runs, runs_of, together
+from dgpnet.annotations.shapes import Patch, Work
 from dgpnet.errors import Error
 
 
-def whole(patch: Patch, size: tuple[int, int]) -> np.ndarray:
-    return shapes.paint(size, [(1, patch)]).astype(bool)
+def whole(shape: Patch | Runs, size: tuple[int, int]) -> np.ndarray:
+    return shapes.paint(size, [(1, shape)]).astype(bool)
 
 
 def holds(xy: np.ndarray, x: float, y: float) -> bool:
@@ -35,16 +40,15 @@ def test_a_polygon_holds_the_pixels_whose_centres_it_holds(xy: np.ndarray) -> No
 def test_a_polygon_on_pixel_sides_is_exact_in_every_direction(turns: int) -> None:
     square = np.roll(np.array([(2, 1), (6, 1), (6, 4), (2, 4)], float), turns, axis=0)
     for xy in (square, square[::-1]):
-        patch = shapes.fill_polygon(xy, (8, 10))
-        assert (patch.top, patch.left) == (1, 2)
-        assert patch.pixels.shape == (3, 4)
-        assert patch.pixels.all()
+        covered = shapes.fill_polygon(xy, (8, 10))
+        assert covered.first.tolist() == [12, 22, 32]
+        assert covered.last.tolist() == [16, 26, 36]
 
 
 def test_what_lies_over_the_border_is_cut_off() -> None:
     everything = np.array([(-50, -50), (50, -50), (50, 50), (-50, 50)], float)
     assert whole(shapes.fill_polygon(everything, (4, 6)), (4, 6)).all()
-    assert not shapes.fill_polygon(everything + 100, (4, 6)).pixels.any()
+    assert not shapes.fill_polygon(everything + 100, (4, 6)).area
 
 
 def test_rectangles_and_circles() -> None:
@@ -65,7 +69,7 @@ def test_an_ellipse_turns_clockwise() -> None:
 
 
 def test_later_and_smaller_pieces_lie_on_top() -> None:
-    large, small = Patch(0, 0, np.ones((4, 4), bool)), Patch(1, 1, np.ones((2, 2), bool))
+    large, small = runs_of(Patch(0, 0, np.ones((4, 4), bool)), 4), runs_of(Patch(1, 1, np.ones((2, 2), bool)), 4)
     assert shapes.paint((4, 4), [(1, small), (2, large)])[1, 1] == 2
     assert shapes.paint((4, 4), shapes.large_first([(1, small), (2, large)]))[1, 1] == 1
 
@@ -97,3 +101,59 @@ def test_points_outside_the_photograph_are_refused(bad: float) -> None:
 def test_units_are_fractions_of_the_photograph() -> None:
     xy = shapes.vertices([[0, 0], [50, 100], [100, 100]], (10, 20), "", unit=100)
     np.testing.assert_array_equal(xy, [[0, 0], [10, 10], [20, 10]])
+
+
+@given(st.lists(arrays(bool, (5, 6)), max_size=4))
+def test_parts_together_are_all_that_any_of_them_covers(masks: list[np.ndarray]) -> None:
+    both = together([runs_of(shapes.crop(mask), 6) for mask in masks])
+    expected = np.any(masks, axis=0) if masks else np.zeros((5, 6), bool)
+    np.testing.assert_array_equal(whole(both, (5, 6)), expected)
+    if len(masks) != 1:
+        assert both.area == expected.sum()
+        assert (both.first[1:] > both.last[:-1]).all()
+
+
+points = st.floats(-0.375, 20.375, width=16) | st.integers(0, 20).map(float) | st.integers(0, 200).map(lambda n: n / 10)
+
+
+@given(arrays(np.float64, st.tuples(st.integers(3, 12), st.just(2)), elements=points))
+@settings(max_examples=300)
+def test_cocos_polygons_are_those_of_cocos_own_tools(xy: np.ndarray) -> None:
+    size = (19, 20)
+    theirs = pycoco.decode(pycoco.frPyObjects([xy.ravel().tolist()], *size))[:, :, 0].astype(bool)
+    ours = shapes.paint(size[::-1], [(1, shapes.fill_as_coco(xy, size))]).T.astype(bool)
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_an_outline_from_pixel_to_pixel_holds_its_border() -> None:
+    """The borders that OpenCV's findContours gives these masks, and the pixels that its fillPoly makes of them."""
+    ring = np.array([(2, 1), (2, 4), (6, 4), (6, 1)], float)
+    expected = np.zeros((8, 10), bool)
+    expected[1:5, 2:7] = True
+    np.testing.assert_array_equal(whole(shapes.fill_outline(ring, (8, 10)), (8, 10)), expected)
+    diamond = np.array([(4, 1), (1, 4), (4, 7), (7, 4)], float)
+    inside = np.abs(np.arange(9)[:, None] - 4) + np.abs(np.arange(9) - 4) <= 3
+    np.testing.assert_array_equal(whole(shapes.fill_outline(diamond, (9, 9)), (9, 9)), inside)
+    for line in (np.array([(3, 3)] * 3, float), np.array([(1, 2), (5, 2), (3, 2)], float)):
+        assert shapes.fill_outline(line, (9, 9)).area == np.ptp(line[:, 0]) + 1
+
+
+def test_whole_numbers_may_have_been_fractions() -> None:
+    assert shapes.whole([np.array([(3, 4.001), (0, 7)])])
+    assert not shapes.whole([np.array([(3, 4)]), np.array([(3.5, 4)])])
+    assert not shapes.whole([np.array([(np.nan, np.inf)])])
+
+
+@pytest.mark.parametrize("fill", [shapes.fill_polygon, shapes.fill_outline, shapes.fill_as_coco])
+def test_a_zigzag_of_100_000_corners_is_refused_before_it_is_drawn(fill: Callable[..., Runs]) -> None:
+    zigzag = np.stack([np.arange(100_000) % 4000, np.arange(100_000) % 2 * 3999], 1).astype(float)
+    start = time.perf_counter()
+    with pytest.raises(Error, match=r"a\.json: its shapes have too many corners"):
+        fill(zigzag, (4000, 4000), Work("a.json"))
+    assert time.perf_counter() - start < 1
+
+
+def test_drawing_the_same_large_shape_over_and_over_is_refused() -> None:
+    everything = shapes.fill_rectangle(np.array([0.0, 0.0]), np.array([4000.0, 4000.0]), (4000, 4000))
+    with pytest.raises(Error, match="too many"):
+        shapes.paint((4000, 4000), [(1, everything)] * 600, Work("a.json"))

@@ -64,10 +64,12 @@ def test_a_choice_of_classes_is_checked(tmp_path: Path, classes: list[str]) -> N
 
 def test_too_many_classes_are_refused(tmp_path: Path) -> None:
     categories = [{"id": number, "name": str(number)} for number in range(300)]
-    (tmp_path / "coco.json").write_text(json.dumps({"images": [], "annotations": [], "categories": categories}))
+    annotations = [{"image_id": 1, "category_id": number} for number in range(300)]
+    data = {"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": annotations, "categories": categories}
+    (tmp_path / "coco.json").write_text(json.dumps(data))
     with pytest.raises(Error, match="300 classes"):
         read_support(tmp_path)
-    with pytest.raises(Error, match="no annotated photograph"):
+    with pytest.raises(Error, match=r"there is no photograph 'a\.jpg'"):
         read_support(tmp_path, classes=["7"])
 
 

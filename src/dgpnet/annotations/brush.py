@@ -11,14 +11,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dgpnet.annotations.runs import counts_of, patch_of
-from dgpnet.annotations.shapes import Patch
+from dgpnet.annotations.runs import Runs, between, counts_of
+from dgpnet.annotations.shapes import Patch, Work
 from dgpnet.errors import Error
 
 _CHANNELS: Final = 4
 _COUNTERS: Final = (3, 4, 8, 16)  # bits; what Label Studio itself writes
 _HEADER: Final = 32 + 5 + 4 * 4
 _OPAQUE: Final = 128  # and above
+_A_BLOCK: Final = 30  # of `Work`, to read one
 _CHUNK: Final = 1 << 18  # blocks that are spread out to bits at a time
 
 
@@ -52,8 +53,9 @@ def _bits(codes: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.ui
     return (np.repeat(codes, lengths) >> place & 1).astype(np.uint8)
 
 
-def decode(data: bytes, size: tuple[int, int]) -> Patch:
+def decode(data: bytes, size: tuple[int, int], work: Work | None = None) -> Runs:
     """The opaque pixels of a (H, W) mask. The size is checked before anything is allocated."""
+    work = work or Work()
     total = len(data) * 8
     if total < _HEADER:
         raise _cut_off()
@@ -78,6 +80,7 @@ def decode(data: bytes, size: tuple[int, int]) -> Patch:
         return chunk >> (-position % 8) & ((1 << bits) - 1)
 
     while at < expected:
+        work.spend(_A_BLOCK)
         start = read(3)
         length = read(counters[start & 3]) + 1
         if length > expected - at:
@@ -96,7 +99,7 @@ def decode(data: bytes, size: tuple[int, int]) -> Patch:
             edges += (first + np.flatnonzero(opaque[1:] != opaque[:-1])).tolist()
             position += 8 * length
         at += length
-    return patch_of(np.diff(np.array([0, *edges, size[0] * size[1]])), size)
+    return between(np.array(edges, np.int64))
 
 
 def _cut_off() -> Error:

@@ -1,156 +1,363 @@
-"""COCO instances: polygons, run lengths compressed or not, crowds as ignore."""
+"""COCO instances: polygons, run lengths compressed or not, crowds as ignore or as objects."""
 
 import json
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from dgpnet import files, images
-from dgpnet.annotations import outlines, shapes
-from dgpnet.annotations.reading import IGNORED, Found, Photos, class_names, field, numbers, size_field
-from dgpnet.annotations.runs import Ints, counts_of, patch_of
-from dgpnet.annotations.shapes import Labels, Patch
+from dgpnet.annotations import outlines, reading, shapes
+from dgpnet.annotations.legend import LARGEST
+from dgpnet.annotations.reading import IGNORED, Found, Photos, Request, brief, class_names, label_field, numbers
+from dgpnet.annotations.runs import Ints, Runs, counted, counts_of, together
+from dgpnet.annotations.shapes import Float, Labels, Patch, Work
 from dgpnet.annotations.writing import Item, objects
 from dgpnet.errors import Error
 
+Key = int | str
+#: What `crowds` may ask for.
+CROWDS: Final = ("objects", "ignore")
+
 
 def recognises(data: Any) -> bool:
-    return isinstance(data, dict) and "images" in data and ("annotations" in data or "categories" in data)
+    return isinstance(data, dict) and "images" in data and "categories" in data
 
 
-def read(path: Path, data: Any, folder: Path | None, max_pixels: int) -> Found:
-    """All images of the file, also those without annotation (negatives)."""
-    photos = _photos(path, folder, max_pixels)
-    labels: dict[Any, str] = {}
-    for category in field(data, "categories", list, str(path)):
-        where = f"{path}, category {_id(category)}"
-        labels[_key(category, "id", where)] = field(category, "name", str, where)
-    names = class_names(labels.values())
-    values = {key: numbers(names)[label] for key, label in labels.items()}
+@dataclass(frozen=True)
+class Parsed:
+    """What a COCO file holds, by its identifiers, and what is wrong with it, a sentence each.
 
-    records: dict[Any, Any] = {}
-    for image in field(data, "images", list, str(path)):
-        records[_key(image, "id", f"{path}, image {_id(image)}")] = image
-    annotations: dict[Any, list[Any]] = {key: [] for key in records}
-    problems = []
-    for annotation in field(data, "annotations", list, str(path)):
-        where = f"{path}, annotation {_id(annotation)}"
+    annotations: of each image, in the file's order. ours: written by this program.
+    """
+
+    path: Path
+    images: dict[Key, dict[str, Any]]
+    categories: dict[Key, str]
+    annotations: dict[Key, list[dict[str, Any]]]
+    problems: list[str] = field(default_factory=list)
+    ours: bool = False
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """All annotations."""
+        return (annotation for each in self.annotations.values() for annotation in each)
+
+
+def parse(path: Path, data: Any, notes: reading.Notes) -> Parsed:
+    """Images, categories and annotations, each once."""
+    found = once(path, data, "categories", "category", notes)
+    annotated = reading.field(data, "annotations", list, str(path))
+    categories = {key: label_field(record, "name", f"{path}, category {key}") for key, record in found.items()}
+    records = once(path, data, "images", "image", notes)
+    annotations: dict[Key, list[dict[str, Any]]] = {key: [] for key in records}
+    problems: list[str] = []
+    seen: dict[Key, Any] = {}
+    if len(annotated) > shapes.MOST_WORK // shapes.A_SHAPE * len(records):
+        raise Error(f"{path} has {len(annotated)} annotations for {len(records)} images, which is too many to draw.")
+    for annotation in annotated:
+        where = _Place(path, "annotation", annotation)
         try:
-            image, category = _key(annotation, "image_id", where), _key(annotation, "category_id", where)
+            image, category = key_field(annotation, "image_id", where), key_field(annotation, "category_id", where)
             if image not in records:
-                raise Error(f"{where}: image_id {image} is none of the file's images; remove it or add the image")
-            if category not in labels:
-                raise Error(f"{where}: category_id {category} is none of the file's categories; add the category")
-            annotations[image].append(annotation)
+                raise Error(
+                    f"{where}: image_id {brief(image)} is none of the file's images; remove it or add the image."
+                )
+            if category not in categories:
+                raise Error(
+                    f"{where}: category_id {brief(category)} is none of the file's categories; add the category."
+                )
+            if _repeated(annotation, seen, where):
+                notes.add("{n} annotations stand in the file twice and are read once", where)
+            else:
+                annotations[image].append(annotation)
         except Error as error:
             problems.append(str(error))
-    drawings = [partial(_draw, path, photos, records[key], annotations[key], values) for key in records]
-    return Found(names, drawings, problems)
+    info = data.get("info")
+    ours = isinstance(info, dict) and info.get("description") == "dgpnet"
+    return Parsed(path, records, categories, annotations, problems, ours)
 
 
-def _photos(path: Path, folder: Path | None, max_pixels: int) -> Photos:
-    """Beside the file or in images/; COCO's own tree has annotations/instances_NAME.json and NAME/ beside it."""
-    if folder is not None:
-        return Photos(folder, (folder,), max_pixels)
-    root = path.parent
-    if root.name == "annotations":
-        root = root.parent
-        return Photos(root, (root / "images", root / path.stem.removeprefix("instances_"), root), max_pixels)
-    return Photos(root, (root, root / "images"), max_pixels)
+def once(path: Path, data: Any, key: str, what: str, notes: reading.Notes) -> dict[Key, dict[str, Any]]:
+    """The records of a list by their id; the same record may stand there twice, another with its id may not."""
+    records: dict[Key, dict[str, Any]] = {}
+    for record in reading.field(data, key, list, str(path)):
+        where = _Place(path, what, record)
+        number = key_field(record, "id", where)
+        if number in records:
+            if record != records[number]:
+                raise Error(f"{where}: its id stands for two of them; give each an id of its own.")
+            notes.add(f"{{n}} of {key} stand in the file twice and are read once", where)
+        records[number] = record
+    return records
 
 
-def _id(record: Any) -> str:
-    return str(record.get("id", "without id") if isinstance(record, dict) else "that is no object")
+def _repeated(annotation: Any, seen: dict[Key, Any], where: object) -> bool:
+    if annotation.get("id") is None:
+        return False
+    key = key_field(annotation, "id", where)
+    if key in seen and seen[key] != annotation:
+        raise Error(f"{where}: its id stands for two annotations; give each an id of its own.")
+    return seen.setdefault(key, annotation) is not annotation
 
 
-def _key(record: Any, key: str, where: str) -> int | str:
+class _Place(NamedTuple):
+    """Where something stands, put into words only when they are needed: there may be many thousands of places."""
+
+    path: Path
+    what: str
+    record: Any
+
+    def __str__(self) -> str:
+        named = brief(self.record.get("id", "without id")) if isinstance(self.record, dict) else "that is no object"
+        return f"{self.path}, {self.what} {named}"
+
+
+def key_field(record: Any, key: str, where: object) -> Key:
     """An identifier: tools write whole numbers, some write text."""
-    if isinstance(record, dict) and isinstance(record.get(key), str):
-        return str(record[key])
-    return field(record, key, int, where)
+    value = record.get(key) if isinstance(record, dict) else None
+    if isinstance(value, str) or type(value) is int:
+        return value
+    return reading.field(record, key, int, where)
 
 
-def _draw(
-    path: Path, photos: Photos, image: Any, annotations: list[Any], values: dict[Any, int]
-) -> tuple[Path, Labels]:
-    where = f"{path}, image {_id(image)}"
-    photo = photos.find([field(image, "file_name", str, where)], where)
-    size = size_field(image, "height", "width", where) or photos.size(photo)
-    turn = photos.turn(size, photo, where)
-    crowds, objects_ = [], []
-    for annotation in annotations:
-        patch = _patch(annotation, size, f"{path}, annotation {_id(annotation)}")
-        if annotation.get("iscrowd"):
-            crowds.append((IGNORED, patch))
-        else:
-            objects_.append((values[annotation["category_id"]], patch))
-    return photo, images.orient(shapes.paint(size, crowds + shapes.large_first(objects_)), turn)
+def read(request: Request, documents: dict[Path, Any]) -> Found:
+    """All images of the file, also those without annotation (negatives); several files are splits of one set."""
+    if request.crowds not in (None, *CROWDS):
+        raise Error(f"crowds is {' or '.join(map(repr, CROWDS))}, or None to decide; given {brief(request.crowds)}.")
+    splits = [parse(path, data, request.notes) for path, data in documents.items()]
+    categories = splits[0].categories
+    if any(split.categories != categories for split in splits):
+        listed = ", ".join(str(split.path) for split in splits[:5])
+        raise Error(f"{request.path} holds {len(splits)} COCO files with different categories; name one: {listed}.")
+    ignore = {split.path: _crowds_are_ignore(request, split) for split in splits}
+    used = {
+        annotation["category_id"]
+        for split in splits
+        for annotation in split
+        if not (ignore[split.path] and is_crowd(annotation))
+    }
+    names = class_names(name for key, name in categories.items() if key in used)
+    _note_names(request, categories, used, names)
+    values = {key: numbers(names).get(name, 0) for key, name in categories.items()}
+    drawings = []
+    for split in splits:
+        drawn = _Split(
+            request, split, _photos(request, split.path), values, ignore[split.path], _centres(request, split)
+        )
+        drawings += [partial(drawn.draw, key) for key in split.images]
+    problems = [problem for split in splits for problem in split.problems]
+    return Found(names, drawings, problems, category_values(request, categories, names))
 
 
-def _patch(annotation: Any, size: tuple[int, int], where: str) -> Patch:
+@dataclass(frozen=True)
+class _Split:
+    """How the images of a file are drawn. values: of each category. ignore: what crowds are, or else objects.
+    centres: the corners of polygons are pixels."""
+
+    request: Request
+    parsed: Parsed
+    photos: Photos
+    values: dict[Key, int]
+    ignore: bool
+    centres: bool
+
+    def draw(self, key: Key) -> tuple[Path, Labels]:
+        image = self.parsed.images[key]
+        where = _Place(self.parsed.path, "image", image)
+        name = reading.field(image, "file_name", str, where)
+        photo = self.photos.find([name, reading.last_part(name)], where)
+        size = reading.size_field(image, "height", "width", where) or self.photos.size(photo)
+        turn = self.photos.turn(size, photo, where)
+        return photo, images.orient(self.painted(key, size, Work(where)), turn)
+
+    def painted(self, key: Key, size: tuple[int, int], work: Work) -> Labels:
+        crowds, objects_ = [], []
+        for annotation in self.parsed.annotations[key]:
+            where = _Place(self.parsed.path, "annotation", annotation)
+            covered = covers(annotation, size, where, work, self.request.notes, centres=self.centres)
+            if covered is not None and self.ignore and is_crowd(annotation):
+                crowds.append((IGNORED, covered))
+            elif covered is not None:
+                objects_.append((self.values[annotation["category_id"]], covered))
+        return shapes.paint(size[::-1], crowds + shapes.large_first(objects_), work).T
+
+
+def _note_names(request: Request, categories: dict[Key, str], used: set[Key], names: tuple[str, ...]) -> None:
+    unused = [name for key, name in categories.items() if key not in used]
+    if unused and names:
+        listed = ", ".join(unused[:10])
+        request.notes.add(f"{{n}} categories have no annotation and are left out: {listed}", count=len(unused))
+    if shared := len([key for key in categories if key in used]) - len({categories[key] for key in used}):
+        request.notes.add("{n} categories have the name of another and are one class with it", count=shared)
+
+
+def category_values(request: Request, categories: dict[Key, str], names: tuple[str, ...]) -> tuple[int, ...] | None:
+    """The ids of the categories, where a mask has room for them."""
+    ids: dict[str, Any] = {}
+    for key, name in categories.items():
+        ids.setdefault(name, key)
+    values = tuple(ids[name] for name in names)
+    if all(isinstance(value, int) and 1 <= value <= LARGEST for value in values):
+        return values
+    request.notes.add(f"category ids that are not 1 … {LARGEST} are given anew, as 1, 2, …")
+    return None
+
+
+def _crowds_are_ignore(request: Request, split: Parsed) -> bool:
+    """Some programs write every mask as a crowd: where a file has nothing else, they are objects."""
+    crowds = sum(is_crowd(annotation) for annotation in split)
+    if not crowds:
+        return True
+    others = any(not is_crowd(annotation) and annotation.get("segmentation") for annotation in split)
+    ignore = request.crowds == "ignore" or (request.crowds is None and (others or split.ours))
+    if ignore and not split.ours:
+        hint = "" if request.crowds else '; if they are objects, say --crowds objects (crowds="objects" in Python)'
+        request.notes.add(f"{{n}} crowds (iscrowd: 1) are taken as ignore{hint}", str(split.path), crowds)
+    if not ignore and request.crowds is None:
+        hint = 'if they are not, say --crowds ignore (crowds="ignore" in Python)'
+        request.notes.add(
+            f"{{n}} crowds (iscrowd: 1) are taken for objects, there being no others; {hint}", str(split.path), crowds
+        )
+    return ignore
+
+
+def is_crowd(annotation: dict[str, Any]) -> bool:
+    """Whether an annotation says that it is a crowd, in any of the ways that tools write a truth."""
+    return annotation.get("iscrowd") in (1, True, "1", "true", "True")
+
+
+def _photos(request: Request, path: Path) -> Photos:
+    """Beside the file or in images/, or in a folder named like the split: annotations/instances_NAME.json and NAME/."""
+    root = request.path if request.path.is_dir() else path.parent
+    base, split = path.parent, path.stem.removeprefix("instances_")
+    if base.name == "annotations":
+        base = base.parent
+        root = base if root == path.parent else root
+    if request.photos is not None:
+        root = base = request.photos
+    bases = (base, base / "images", base / split, base / "images" / split)
+    return Photos(root, bases, request.max_pixels)
+
+
+def _centres(request: Request, split: Parsed) -> bool:
+    """Whether the corners of all polygons are whole numbers: then they are pixels, and not the corners of pixels."""
+    if split.ours:
+        return False
+    count = 0
+    for annotation in split:
+        for part in _parts(annotation):
+            if isinstance(part, list):
+                try:
+                    xy = np.asarray(part, np.float64)
+                except (TypeError, ValueError, OverflowError):
+                    continue
+                if xy.size and not shapes.whole([xy]):
+                    return False
+                count += 1
+    if count:
+        request.notes.add(reading.WHOLE, str(split.path), count)
+    return count > 0
+
+
+def covers(
+    annotation: dict[str, Any],
+    size: tuple[int, int],
+    where: object,
+    work: Work,
+    notes: reading.Notes,
+    *,
+    centres: bool = False,
+    first_only: bool = False,
+) -> Runs | None:
+    """The pixels of an annotation, as runs down the columns; None, which is noted, where it has none.
+
+    centres: corners of polygons are pixels. first_only: only the first polygon of the object counts.
+    """
+    found = []
+    parts = _parts(annotation)
+    for part in parts:
+        if isinstance(part, dict):
+            found.append(_run_lengths(part, size, where, work))
+        elif (xy := _corners(part, size, where)) is not None:
+            if centres:
+                found.append(shapes.fill_outline(xy[:, ::-1], size[::-1], work))
+            else:
+                found.append(shapes.fill_as_coco(xy, size, work))
+            if first_only:
+                break
+    covered = together(found)
+    if not parts:
+        notes.add("{n} annotations have no mask, only a box, and are left out", where)
+    elif not found:
+        notes.add("{n} annotations have fewer than 3 corners and are left out", where)
+    elif not covered.area:
+        notes.add("{n} annotations cover no pixel and are left out", where)
+    return covered if covered.area else None
+
+
+def _parts(annotation: dict[str, Any]) -> list[Any]:
+    """Polygons and run lengths; a single one need not be in a list."""
     segmentation = annotation.get("segmentation")
-    if isinstance(segmentation, list) and segmentation:
-        counts = _polygon_counts(segmentation, size, where)
-    elif isinstance(segmentation, dict):
-        if segmentation.get("size") != list(size):
-            raise Error(f"{where}: its run lengths are for size {segmentation.get('size')}, its image has {list(size)}")
-        counts = _checked(_stated_counts(segmentation, where), size, where)
-    else:
-        raise Error(f"{where}: it has no mask, only a box; expected polygons or run lengths under 'segmentation'")
-    patch = patch_of(counts, size[::-1]).turned  # COCO goes down the columns
-    if not patch.pixels.size:
-        raise Error(f"{where}: its mask covers no pixel; remove the annotation or draw it again")
-    return patch
+    if isinstance(segmentation, dict):
+        return [segmentation] if segmentation else []
+    if not isinstance(segmentation, list):
+        return []
+    return [segmentation] if segmentation and isinstance(segmentation[0], (int, float)) else segmentation
 
 
-def _polygon_counts(polygons: list[Any], size: tuple[int, int], where: str) -> Ints:
-    """The pixels that COCO's own tools give polygons, all parts together."""
-    from pycocotools import mask as pycoco
-
-    flat = []
-    for polygon in polygons:
-        if not isinstance(polygon, list) or len(polygon) % 2:
-            raise Error(f"{where}: a polygon is a list x, y, x, y, ... of even length; draw it again")
-        pairs = list(zip(polygon[::2], polygon[1::2], strict=True))
-        flat.append(shapes.vertices(pairs, size, where).ravel().tolist())
-    return _decompressed(pycoco.merge(pycoco.frPyObjects(flat, *size))["counts"], where)
+def _corners(polygon: Any, size: tuple[int, int], where: object) -> Float | None:
+    """(N, 2) of a list x, y, x, y, ... or of pairs; None for fewer than three."""
+    if not isinstance(polygon, list) or (polygon and not isinstance(polygon[0], list) and len(polygon) % 2):
+        raise Error(f"{where}: a polygon is a list x, y, x, y, ... of even length; draw it again.")
+    if not polygon or not isinstance(polygon[0], list):
+        polygon = list(zip(polygon[::2], polygon[1::2], strict=True))
+    return shapes.vertices(polygon, size, where) if len(polygon) >= 3 else None
 
 
-def _stated_counts(segmentation: dict[str, Any], where: str) -> Ints:
+def _run_lengths(segmentation: dict[str, Any], size: tuple[int, int], where: object, work: Work) -> Runs:
+    if segmentation.get("size") != list(size):
+        raise Error(
+            f"{where}: its run lengths are for size {brief(segmentation.get('size'))}, its image has {list(size)}."
+        )
     counts = segmentation.get("counts")
+    work.spend(shapes.A_SHAPE + (4 * len(counts) if isinstance(counts, (str, list)) else 0))
+    return counted(_checked(_stated_counts(counts, where), size, where))
+
+
+def _stated_counts(counts: Any, where: object) -> Ints:
     if isinstance(counts, str):
-        return _decompressed(counts.encode(), where)
+        return _decompressed(counts.encode("utf-8", "replace"), where)
     try:
-        stated = np.asarray(counts)
-        if stated.ndim == 1 and stated.dtype.kind in "iu":
+        stated = np.asarray(counts, np.float64)
+        if stated.ndim == 1 and (stated == np.clip(np.rint(stated), -(2**53), 2**53)).all():
             return stated.astype(np.int64)
-    except (ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError):
         pass
-    raise Error(f"{where}: 'counts' is neither a list of whole numbers nor their compressed text; export it again")
+    raise Error(f"{where}: 'counts' is neither a list of whole numbers nor their compressed text; export it again.")
 
 
-def _checked(counts: Ints, size: tuple[int, int], where: str) -> Ints:
+def _checked(counts: Ints, size: tuple[int, int], where: object) -> Ints:
     """Only counts that fill the image exactly are ever drawn, so that a broken file cannot ask for more memory."""
     pixels = size[0] * size[1]
     if (counts < 0).any() or (counts > pixels).any() or counts.sum() != pixels:
-        raise Error(f"{where}: its run lengths do not add up to the {pixels} pixels of its image; export it again")
+        raise Error(f"{where}: its run lengths do not add up to the {pixels} pixels of its image; export it again.")
     return counts
 
 
-def _decompressed(text: bytes, where: str) -> Ints:
+def _decompressed(text: bytes, where: object) -> Ints:
     """COCO's compressed counts: digits of 5 bits with a continuation bit, signed; from the fourth on, differences."""
     digits = np.frombuffer(text, np.uint8).astype(np.int64) - 48
     last = np.flatnonzero((digits & 0x20) == 0)
     lengths = np.diff(last, prepend=-1)
     if not len(digits) or (digits < 0).any() or (digits > 63).any() or last[-1:].sum() != len(digits) - 1:
-        raise Error(f"{where}: 'counts' is not COCO's compressed text; export it again")
+        raise Error(f"{where}: 'counts' is not COCO's compressed text; export it again.")
     if (lengths > 8).any():
-        raise Error(f"{where}: 'counts' holds numbers that no image is large enough for; export it again")
+        raise Error(f"{where}: 'counts' holds numbers that no image is large enough for; export it again.")
     place = np.arange(len(digits)) - np.repeat(last - lengths + 1, lengths)
     values = np.add.reduceat((digits & 0x1F) << (5 * place), last - lengths + 1)
     values -= np.where(digits[last] & 0x10, np.int64(1) << (5 * lengths), 0)

@@ -4,7 +4,7 @@ import base64
 import binascii
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -14,24 +14,46 @@ from PIL import Image
 
 from dgpnet import files, images
 from dgpnet.annotations import outlines, shapes
-from dgpnet.annotations.reading import IGNORE_LABEL, Found, Photos, class_names, field, numbers, size_field
-from dgpnet.annotations.shapes import Bool, Labels, Patch
+from dgpnet.annotations.reading import (
+    IGNORE_LABEL,
+    WHOLE,
+    Found,
+    Notes,
+    Photos,
+    Request,
+    brief,
+    class_names,
+    field,
+    label_field,
+    last_part,
+    numbers,
+    size_field,
+)
+from dgpnet.annotations.runs import Runs
+from dgpnet.annotations.shapes import Bool, Labels, Patch, Work
 from dgpnet.annotations.writing import Item, make_folder, objects, place
 from dgpnet.errors import Error
+
+#: Kinds of shapes that enclose nothing.
+_OPEN: Final = frozenset({"point", "points", "line", "linestrip"})
+#: Kinds whose corners are all given: labelme's polygons and, turned, those of labelme 6 and of X-AnyLabeling.
+_OUTLINED: Final = frozenset({"polygon", "oriented_rectangle", "rotation", "quadrilateral"})
 
 
 def recognises(data: Any) -> bool:
     return isinstance(data, dict) and "shapes" in data
 
 
-def read(documents: dict[Path, Any], root: Path, folder: Path | None, max_pixels: int) -> Found:
-    """documents: file -> its content. Photographs lie beside their file, or where it says, but inside `root`."""
+def read(request: Request, documents: dict[Path, Any]) -> Found:
+    """Photographs lie beside their file, or where it says, but inside the folder that is read."""
+    root = request.path if request.path.is_dir() else request.path.parent
     labels: set[str] = set()
     problems = []
     readable = []
     for path, data in documents.items():
+        data.pop("imageData", None)  # the photograph once more, in base64
         try:
-            found = [field(shape, "label", str, str(path)) for shape in field(data, "shapes", list, str(path))]
+            found = [label_field(shape, "label", str(path)) for shape in field(data, "shapes", list, str(path))]
             labels.update(found)
             readable.append(path)
         except Error as error:
@@ -40,67 +62,112 @@ def read(documents: dict[Path, Any], root: Path, folder: Path | None, max_pixels
     values = numbers(names)
     drawings = []
     for path in readable:
-        base = path.parent if folder is None else folder / path.parent.relative_to(root)
-        photos = Photos(root if folder is None else folder, (base,), max_pixels)
-        drawings.append(partial(_draw, path, documents[path], photos, values))
+        top = root if request.photos is None else request.photos
+        photos = Photos(top, (top / path.parent.relative_to(root),), request.max_pixels)
+        drawings.append(partial(_draw, request.notes, path, documents[path], photos, values))
     return Found(names, drawings, problems)
 
 
-def _draw(path: Path, data: Any, photos: Photos, values: dict[str, int]) -> tuple[Path, Labels]:
-    photo = photos.find([field(data, "imagePath", str, str(path))], str(path))
-    size = size_field(data, "imageHeight", "imageWidth", str(path)) or photos.size(photo)
-    turn = photos.turn(size, photo, str(path))
-    pieces = []
-    for number, shape in enumerate(data["shapes"], 1):
-        where = f"{path}, shape {number} ({shape['label']})"
-        patch = _patch(shape, size, where)
-        if not patch.pixels.any():
-            raise Error(f"{where}: it covers no pixel; remove it or draw it again")
-        pieces.append((values[shape["label"]], patch))
-    return photo, images.orient(shapes.paint(size, pieces), turn)
+def _draw(notes: Notes, path: Path, data: Any, photos: Photos, values: dict[str, int]) -> tuple[Path, Labels]:
+    name = field(data, "imagePath", str, path)
+    photo = photos.find([name, last_part(name)], path)
+    size = size_field(data, "imageHeight", "imageWidth", path) or photos.size(photo)
+    turn = photos.turn(size, photo, path)
+    work = Work(path)
+    centres = _centres(data["shapes"], path, notes)
+
+    def pieces() -> Iterator[tuple[int, Patch | Runs]]:
+        for number, shape in enumerate(data["shapes"], 1):
+            where = f"{path}, shape {number} ({shape['label']})"
+            covered = _covers(shape, size, where, work, notes, centres)
+            if covered is not None:
+                yield values[shape["label"]], covered
+
+    return photo, images.orient(shapes.paint(size, pieces(), work), turn)
 
 
-def _patch(shape: Any, size: tuple[int, int], where: str) -> Patch:
-    kind = shape.get("shape_type") or "polygon"  # files from before 2019 have polygons only and do not say so
+def _kind(shape: Any, where: object) -> str:
+    """Files from before 2019 have polygons only and do not say so."""
+    return field(shape, "shape_type", str, where) if shape.get("shape_type") is not None else "polygon"
+
+
+def _centres(found: list[Any], path: Path, notes: Notes) -> bool:
+    """Whether the corners of all polygons of a file are whole numbers: then they are pixels."""
+    outlines_ = [shape.get("points") for shape in found if _kind(shape, path) == "polygon"]
+    try:
+        centres = bool(outlines_) and shapes.whole(np.asarray(points, np.float64) for points in outlines_)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    if centres:
+        notes.add(WHOLE, path, len(outlines_))
+    return centres
+
+
+def _covers(
+    shape: Any, size: tuple[int, int], where: object, work: Work, notes: Notes, centres: bool
+) -> Patch | Runs | None:
+    """The pixels of a shape; None, which is noted, where it has none."""
+    kind = _kind(shape, where)
     points = field(shape, "points", list, where)
-    if kind == "polygon" or (kind == "rectangle" and len(points) == 4):
-        return shapes.fill_polygon(shapes.vertices(points, size, where), size)
+    if kind in _OPEN:
+        notes.add("{n} points and lines enclose nothing and are left out", where)
+        return None
+    if (kind in _OUTLINED and len(points) < 3) or len(points) < 2:
+        notes.add("{n} shapes have too few points and are left out", where)
+        return None
+    covered = _drawn(kind, shape, points, size, where, work, centres)
+    if not (covered.area if isinstance(covered, Runs) else covered.pixels.any()):
+        notes.add("{n} shapes cover no pixel and are left out", where)
+        return None
+    return covered
+
+
+def _drawn(
+    kind: str, shape: Any, points: list[Any], size: tuple[int, int], where: object, work: Work, centres: bool
+) -> Patch | Runs:
+    if kind == "polygon" and centres:
+        return shapes.fill_outline(shapes.vertices(points, size, where), size, work)
+    if kind in _OUTLINED or (kind == "rectangle" and len(points) == 4):
+        return shapes.fill_polygon(shapes.vertices(points, size, where), size, work)
     if kind == "rectangle":
         corners = shapes.vertices(points, size, where, least=2)
-        return shapes.fill_rectangle(corners[0], corners[1], size)
+        return shapes.fill_rectangle(corners[0], corners[1], size, work)
     if kind == "mask":
-        return _mask_patch(shape, shapes.vertices(points, size, where, least=2), size, where)
+        return _mask_patch(shape, shapes.vertices(points, size, where, least=2), size, where, work)
     if kind == "circle":
         centre, rim = shapes.pairs(points, where, least=2)[:2]  # the rim may well lie outside the photograph
         shapes.vertices([centre], size, where, least=1)
         radius = float(np.hypot(*(rim - centre)))
-        return shapes.fill_ellipse(centre, (radius, radius), 0, size)
-    raise Error(f"{where}: a {kind} encloses nothing; use a polygon, rectangle, circle or mask")
+        return shapes.fill_ellipse(centre, (radius, radius), 0, size, work)
+    raise Error(f"{where}: {brief(kind)} is no shape known here; use a polygon, rectangle, circle or mask.")
 
 
-def _mask_patch(shape: Any, corners: shapes.Float, size: tuple[int, int], where: str) -> Patch:
+def _mask_patch(shape: Any, corners: shapes.Float, size: tuple[int, int], where: object, work: Work) -> Patch:
     """A PNG of the box whose first and last pixels are the two points."""
     (left, top), (right, bottom) = np.rint(corners[:2]).astype(int).tolist()
-    pixels = _decoded(field(shape, "mask", str, where), size, where)
+    pixels = _decoded(field(shape, "mask", str, where), size, where, work)
     height, width = pixels.shape
     if abs(bottom - top + 1 - height) > 1 or abs(right - left + 1 - width) > 1:
-        raise Error(f"{where}: its mask is {width} x {height} pixels, its box {right - left + 1} x {bottom - top + 1}")
+        raise Error(f"{where}: its mask is {width} x {height} pixels, its box {right - left + 1} x {bottom - top + 1}.")
     if top < 0 or left < 0 or top + height > size[0] or left + width > size[1]:
-        raise Error(f"{where}: its mask of {width} x {height} pixels at ({left}, {top}) leaves the photograph")
+        raise Error(f"{where}: its mask of {width} x {height} pixels at ({left}, {top}) leaves the photograph.")
     return Patch(top, left, pixels)
 
 
-def _decoded(text: str, size: tuple[int, int], where: str) -> Bool:
+def _decoded(text: str, size: tuple[int, int], where: object, work: Work) -> Bool:
     try:
         with Image.open(io.BytesIO(base64.b64decode(text, validate=False)), formats=["PNG"]) as image:
             if image.width > size[1] or image.height > size[0]:
-                raise Error(f"{where}: its mask of {image.width} x {image.height} pixels is larger than the photograph")
+                raise Error(
+                    f"{where}: its mask of {image.width} x {image.height} pixels is larger than the photograph."
+                )
+            work.spend(shapes.A_SHAPE + image.width * image.height / 4)
             pixels: Bool = np.asarray(image.convert("L") if image.mode != "1" else image) > 0
             return pixels
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError, binascii.Error) as error:
         if isinstance(error, Error):
             raise
-        raise Error(f"{where}: 'mask' is not a PNG in base64; draw it again") from None
+        raise Error(f"{where}: 'mask' is not a PNG in base64; draw it again.") from None
 
 
 def write(out: Path, classes: Sequence[str], items: Iterable[Item], *, instances: bool, polygons: bool) -> Path:

@@ -12,8 +12,23 @@ import numpy as np
 
 from dgpnet import files, images
 from dgpnet.annotations import brush, outlines, shapes
-from dgpnet.annotations.reading import IGNORE_LABEL, PHOTO_SUFFIXES, Found, Photos, class_names, field, numbers
-from dgpnet.annotations.shapes import Labels, Patch
+from dgpnet.annotations.reading import (
+    IGNORE_LABEL,
+    PHOTO_SUFFIXES,
+    Found,
+    Notes,
+    Photos,
+    Request,
+    brief,
+    class_name,
+    class_names,
+    field,
+    numbers,
+    only,
+    size_field,
+)
+from dgpnet.annotations.runs import Runs, counted
+from dgpnet.annotations.shapes import Labels, Patch, Work
 from dgpnet.annotations.writing import Item, objects
 from dgpnet.errors import Error
 
@@ -22,22 +37,30 @@ _LOCAL_FILES = "/data/local-files/?d="
 
 def recognises(data: Any) -> bool:
     tasks = data if isinstance(data, list) else [data]
-    return bool(tasks) and isinstance(tasks[0], dict) and isinstance(tasks[0].get("data"), dict)
+    return bool(tasks) and isinstance(tasks[0], dict) and (isinstance(tasks[0].get("data"), dict) or _is_min(tasks[0]))
 
 
-def read(path: Path, data: Any, folder: Path | None, max_pixels: int) -> Found:
+def _is_min(task: dict[str, Any]) -> bool:
+    """JSON-MIN: a task's data and its labels side by side, which leaves out what belongs together."""
+    return "annotation_id" in task and "annotator" in task
+
+
+def read(request: Request, documents: dict[Path, Any]) -> Found:
     """Every task with an annotation; the predictions instead in a file without any annotation, like those we write."""
-    root = path.parent if folder is None else folder
-    photos = Photos(root, (root, root / "images"), max_pixels)
+    path, data = only(request, documents)
     tasks = data if isinstance(data, list) else [data]
+    if isinstance(tasks[0], dict) and _is_min(tasks[0]):
+        raise Error(f"{path} is Label Studio's JSON-MIN; export the project again, as JSON.")
+    root = path.parent if request.photos is None else request.photos
+    photos = Photos(root, (root, root / "images"), request.max_pixels)
     readable: list[tuple[str, Any, list[Any]]] = []
     problems = []
     labels: set[str] = set()
     annotated = any(isinstance(task, dict) and task.get("annotations") for task in tasks)
     for number, task in enumerate(tasks, 1):
-        where = f"{path}, task {task.get('id', number) if isinstance(task, dict) else number}"
+        where = f"{path}, task {brief(task.get('id', number)) if isinstance(task, dict) else number}"
         try:
-            regions = _regions(task, "annotations" if annotated else "predictions", where)
+            regions = _regions(task, "annotations" if annotated else "predictions", where, request.notes)
             if regions is not None:
                 labels.update(label for region in regions if (label := _label(region, where)) is not None)
                 readable.append((where, task, regions))
@@ -45,20 +68,25 @@ def read(path: Path, data: Any, folder: Path | None, max_pixels: int) -> Found:
             problems.append(str(error))
     names = class_names(sorted(labels))
     values = numbers(names)
-    return Found(names, [partial(_draw, *entry, photos, values) for entry in readable], problems)
+    return Found(names, [partial(_draw, request.notes, *entry, photos, values) for entry in readable], problems)
 
 
-def _regions(task: Any, key: str, where: str) -> list[Any] | None:
+def _regions(task: Any, key: str, where: object, notes: Notes) -> list[Any] | None:
     """The regions of the task's last version that was not cancelled; None for a task that nobody has done."""
     field(task, "data", dict, where)
     if not task.get(key):
+        notes.add("{n} tasks have no annotation and are left out", where)
         return None
     versions = field(task, key, list, where)
     valid = [version for version in versions if not (isinstance(version, dict) and version.get("was_cancelled"))]
+    if len(valid) > 1:
+        notes.add("{n} tasks were annotated several times; the last annotation counts", where)
+    if not valid:
+        notes.add("{n} tasks have only cancelled annotations and are left out", where)
     return field(valid[-1], "result", list, where) if valid else None
 
 
-def _label(region: Any, where: str) -> str | None:
+def _label(region: Any, where: object) -> str | None:
     """The region's label; None for what is no labelled region (a choice, a text, a stroke labelled elsewhere)."""
     value = region.get("value") if isinstance(region, dict) else None
     if not isinstance(value, dict):
@@ -66,86 +94,114 @@ def _label(region: Any, where: str) -> str | None:
     for key, labels in value.items():
         if key.endswith("labels"):
             if not isinstance(labels, list) or len(labels) != 1 or not isinstance(labels[0], str):
-                raise Error(f"{where}: a region has the labels {labels}, expected exactly one; give it one label")
-            return labels[0]
+                raise Error(
+                    f"{where}: a region has the labels {brief(labels)}, expected exactly one; give it one label."
+                )
+            return class_name(labels[0], where)
     return None
 
 
-def _draw(where: str, task: Any, regions: list[Any], photos: Photos, values: dict[str, int]) -> tuple[Path, Labels]:
+def _draw(
+    notes: Notes, where: str, task: Any, regions: list[Any], photos: Photos, values: dict[str, int]
+) -> tuple[Path, Labels]:
     photo = photos.find(_photo_names(task["data"], where), where)
-    labelled = [(label, region) for region in regions if (label := _label(region, where)) is not None]
-    sizes = {
-        (field(region, "original_height", int, where), field(region, "original_width", int, where))
-        for _, region in labelled
-    }
+    labelled = []
+    for region in regions:
+        if (label := _label(region, where)) is not None:
+            labelled.append((label, region))
+        elif isinstance(region, dict) and isinstance(region.get("value"), dict) and _encloses(region["value"]):
+            notes.add("{n} regions have no label and are left out", where)
+    sizes = {size_field(region, "original_height", "original_width", where) for _, region in labelled} - {None}
     if len(sizes) > 1:
-        raise Error(f"{where}: its regions were drawn on different sizes {sorted(sizes)}; draw them on one photograph")
-    size = sizes.pop() if sizes else photos.size(photo)
+        raise Error(f"{where}: its regions were drawn on {len(sizes)} different sizes; draw them on one photograph.")
+    size = sizes.pop() if sizes else None
+    size = size or photos.size(photo)
     turn = photos.turn(size, photo, where)
-    pieces = []
-    for label, region in labelled:
-        patch = _patch(region, size, f"{where}, region {region.get('id')} ({label})")
-        pieces.append((values[label], patch))
-    return photo, images.orient(shapes.paint(size, pieces), turn)
+    work = Work(where)
+
+    def pieces() -> Iterator[tuple[int, Runs]]:
+        for label, region in labelled:
+            covered = _covers(region, size, f"{where}, region {brief(region.get('id'))} ({label})", work, notes)
+            if covered is not None:
+                yield values[label], covered
+
+    return photo, images.orient(shapes.paint(size, pieces(), work), turn)
 
 
-def _photo_names(data: dict[str, Any], where: str) -> list[str]:
+def _photo_names(data: dict[str, Any], where: object) -> list[str]:
     """What the photograph may be called here: Label Studio keeps an address, and puts eight digits before uploads."""
     for address in [data.get("image"), *data.values()]:
         if not isinstance(address, str):
             continue
-        name = _name(address)
-        if PurePosixPath(name).suffix.lower() in PHOTO_SUFFIXES:
-            last = PurePosixPath(name).name
-            return list(dict.fromkeys([name, last, re.sub(r"^[0-9a-f]{8}-", "", last)]))
-    raise Error(f"{where}: none of its data is the address of a photograph; export a project with images")
+        for name in _addressed(address):
+            if PurePosixPath(name).suffix.lower() in PHOTO_SUFFIXES:
+                parts = PurePosixPath(name).parts
+                ends = ["/".join(parts[start:]) for start in range(len(parts[:10]))]  # under whatever folder it was
+                names = [name, *ends[1:], re.sub(r"^[0-9a-f]{8}-", "", parts[-1])]
+                return list(dict.fromkeys(each for way in names for each in (way, unquote(way))))
+    raise Error(f"{where}: none of its data is the address of a photograph; export a project with images.")
 
 
-def _name(address: str) -> str:
+def _addressed(address: str) -> list[str]:
+    """The path in an address."""
     try:
         url = urlsplit(address)
+        if url.query and (local := parse_qs(url.query).get("d")):
+            return local
     except ValueError:
-        return address
-    if url.query and (local := parse_qs(url.query).get("d")):
-        return local[0]
+        return [address]
     if url.scheme or address.startswith("/data/"):
-        return PurePosixPath(unquote(url.path)).name
-    return address
+        return [PurePosixPath(unquote(url.path)).name]
+    return [address]
 
 
-def _patch(region: Any, size: tuple[int, int], where: str) -> Patch:
+def _encloses(value: dict[str, Any]) -> bool:
+    return any(key in value for key in ("rle", "points", "radiusX")) or ("width" in value and "height" in value)
+
+
+def _covers(region: Any, size: tuple[int, int], where: object, work: Work, notes: Notes) -> Runs | None:
+    """The pixels of a region; None, which is noted, where it has none."""
     if region.get("image_rotation"):
-        raise Error(f"{where}: the photograph was rotated in Label Studio; turn it back, or rotate the file itself")
+        raise Error(f"{where}: the photograph was rotated in Label Studio; turn it back, or rotate the file itself.")
     value = region["value"]
+    if not _encloses(value):
+        notes.add("{n} regions enclose nothing (key points, lines) and are left out", where)
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):  # of numbers that no photograph has room for, which is told
+        covered = _drawn(value, size, where, work)
+    if not covered.area:
+        notes.add("{n} regions cover no pixel and are left out", where)
+        return None
+    return covered
+
+
+def _drawn(value: dict[str, Any], size: tuple[int, int], where: object, work: Work) -> Runs:
     height, width = size
     scale = np.array([width, height]) / 100  # coordinates are percentages
     if "rle" in value:
+        work.spend(shapes.A_SHAPE)
         try:
-            patch = brush.decode(bytes(field(value, "rle", list, where)), size)
+            return brush.decode(bytes(field(value, "rle", list, where)), size, work)
         except (TypeError, ValueError) as error:
-            fix = str(error) if isinstance(error, Error) else "its 'rle' is not a list of bytes; export it again"
-            raise Error(f"{where}: {fix}") from None
-    elif "points" in value:
-        patch = shapes.fill_polygon(shapes.vertices(value["points"], size, where, unit=100), size)
-    elif "radiusX" in value:
+            fix = str(error) if isinstance(error, Error) else "its 'rle' is not a list of bytes; export it again."
+            raise Error(fix if fix.startswith(str(work.where)) else f"{where}: {fix}") from None
+    if "points" in value:
+        if len(field(value, "points", list, where)) < 3:
+            return counted(np.zeros(0, np.int64))
+        return shapes.fill_polygon(shapes.vertices(value["points"], size, where, unit=100), size, work)
+    if "radiusX" in value:
         x, y, across, down = (field(value, key, float, where) for key in ("x", "y", "radiusX", "radiusY"))
         centre = shapes.vertices([(x, y)], size, where, least=1, unit=100)[0]
         radii = (across * scale[0], down * scale[1])
-        patch = shapes.fill_ellipse(centre, radii, _rotation(value, where), size)
-    elif "width" in value and "height" in value:
-        x, y, across, down = (field(value, key, float, where) for key in ("x", "y", "width", "height"))
-        corners = np.array([(0, 0), (across, 0), (across, down), (0, down)]) * scale
-        angle = np.radians(_rotation(value, where))  # about the corner at x, y
-        turned = corners @ np.array([(np.cos(angle), np.sin(angle)), (-np.sin(angle), np.cos(angle))])
-        patch = shapes.fill_polygon(shapes.vertices(turned + (x, y) * scale, size, where), size)
-    else:
-        raise Error(f"{where}: a {region.get('type')} encloses nothing; use a brush, polygon, rectangle or ellipse")
-    if not patch.pixels.any():
-        raise Error(f"{where}: it covers no pixel; remove it or draw it again")
-    return patch
+        return shapes.fill_ellipse(centre, radii, _rotation(value, where), size, work)
+    x, y, across, down = (field(value, key, float, where) for key in ("x", "y", "width", "height"))
+    corners = np.array([(0, 0), (across, 0), (across, down), (0, down)]) * scale
+    angle = np.radians(_rotation(value, where))  # about the corner at x, y
+    turned = corners @ np.array([(np.cos(angle), np.sin(angle)), (-np.sin(angle), np.cos(angle))])
+    return shapes.fill_polygon(shapes.vertices(turned + (x, y) * scale, size, where), size, work)
 
 
-def _rotation(value: Any, where: str) -> float:
+def _rotation(value: Any, where: object) -> float:
     return field(value, "rotation", float, where) if value.get("rotation") is not None else 0.0
 
 

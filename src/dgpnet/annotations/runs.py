@@ -1,12 +1,29 @@
 """Masks as runs of pixels, along the rows."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from dgpnet.annotations import shapes
-from dgpnet.annotations.shapes import Bool, Patch
+if TYPE_CHECKING:
+    from dgpnet.annotations.shapes import Bool, Patch
 
 Ints = NDArray[np.int64]
+
+
+class Runs(NamedTuple):
+    """Pixels of a (H, W) photograph, numbered row by row: each from `first` up to, not including, `last`."""
+
+    first: Ints
+    last: Ints
+
+    @property
+    def area(self) -> int:
+        """Pixels, where no run lies on another."""
+        return int((self.last - self.first).sum())
 
 
 def runs(mask: Bool) -> tuple[Ints, Ints, Ints]:
@@ -16,6 +33,13 @@ def runs(mask: Bool) -> tuple[Ints, Ints, Ints]:
     padded[:, 1:-1] = mask
     line, column = np.nonzero(padded[:, 1:] != padded[:, :-1])
     return line[::2], column[::2], column[1::2]
+
+
+def runs_of(patch: Patch, width: int) -> Runs:
+    """The runs of a patch in a photograph of that width."""
+    line, first, last = runs(patch.pixels)
+    base = (patch.top + line) * width + patch.left
+    return Runs(base + first, base + last)
 
 
 def counts_of(patch: Patch, size: tuple[int, int]) -> Ints:
@@ -30,16 +54,29 @@ def counts_of(patch: Patch, size: tuple[int, int]) -> Ints:
     return counts if counts[-1] else counts[:-1]
 
 
-def patch_of(counts: Ints, size: tuple[int, int]) -> Patch:
-    """The inverse: counts are not negative and add up to H * W."""
-    width = size[1]
-    lengths, end = counts[1::2], np.cumsum(counts)[1::2]
-    start, end = (end - lengths)[lengths > 0], end[lengths > 0]
-    if not len(start):
-        return Patch(0, 0, np.zeros((0, 0), bool))
-    top, bottom = int(start[0]) // width, (int(end[-1]) - 1) // width + 1
-    steps = np.zeros((bottom - top) * width + 1, np.int8)
-    steps[start - top * width] += 1
-    steps[end - top * width] -= 1
-    inner, left, pixels = shapes.crop(np.cumsum(steps[:-1], dtype=np.int8).astype(bool).reshape(-1, width))
-    return Patch(top + inner, left, pixels)
+def counted(counts: Ints) -> Runs:
+    """The inverse: counts are not negative."""
+    return between(np.cumsum(counts)[: len(counts) // 2 * 2])
+
+
+def between(places: Ints) -> Runs:
+    """Pixels from the first to the second of `places`, from the third to the fourth, …, which ascend."""
+    first, last = places.reshape(-1, 2).T
+    there = first < last
+    return Runs(first[there], last[there])
+
+
+def together(parts: Iterable[Runs]) -> Runs:
+    """All that any of the parts covers, in runs that ascend and do not touch."""
+    parts = list(parts)
+    if len(parts) == 1:
+        return parts[0]
+    nothing = np.zeros(0, np.int64)
+    first = np.concatenate([nothing, *(part.first for part in parts)])
+    last = np.concatenate([nothing, *(part.last for part in parts)])
+    order = np.argsort(first, kind="stable")
+    first, reach = first[order], np.maximum.accumulate(last[order])
+    begins = np.ones(len(first), bool)
+    begins[1:] = first[1:] > reach[:-1]
+    ends = np.roll(begins, -1)  # the last run ends, since the first begins
+    return Runs(first[begins], reach[ends])

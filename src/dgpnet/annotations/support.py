@@ -1,25 +1,60 @@
 """Support sets: whatever format the masks are in, one value comes out."""
 
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dgpnet import images
-from dgpnet.annotations import coco, folder, labelme, labelstudio, yolo
+from dgpnet.annotations import coco, folder, labelme, labelstudio, panoptic, via, yolo
 from dgpnet.annotations.legend import Legend
-from dgpnet.annotations.reading import IGNORED, Found, Request, files_in, read_json, within
+from dgpnet.annotations.reading import IGNORED, Found, Request, brief, files_in, only, read_json, within
 from dgpnet.errors import Error, refusal
 
+#: What fits into a mask of bytes beside background and ignore.
 _MOST_CLASSES: Final = 254
-_KNOWN: Final = (
-    "a folder with images/ and masks/, a COCO, labelme or Label Studio JSON file, a folder of labelme files, "
-    "or a YOLO folder with data.yaml or classes.txt, labels/ and images/"
-)
+#: Pixels that are counted at a time: NumPy makes eight bytes of each.
+_COUNTED: Final = 1 << 20
+#: Problems after which no more photographs are looked at.
+_MOST_PROBLEMS: Final = 100
+
+
+class ByPath(NamedTuple):
+    """A format that is known by a folder or by the name of a file.
+
+    what: to be called by in a message. recognises: whether a path may be that. read: what is asked -> what is there."""
+
+    what: str
+    recognises: Callable[[Path], bool]
+    read: Callable[[Request], Found]
+
+
+class ByContent(NamedTuple):
+    """A format of JSON files, known by what they hold; `read` takes one or several of them, by their paths."""
+
+    what: str
+    recognises: Callable[[Any], bool]
+    read: Callable[[Request, dict[Path, Any]], Found]
+
+
+#: Readers by the names of their formats, asked in this order.
+BY_PATH: Final = {
+    "folder": ByPath("a folder with images/ and masks/", folder.recognises, folder.read),
+    "yolo": ByPath("a YOLO folder with data.yaml or classes.txt, labels/ and images/", yolo.recognises, yolo.read),
+}
+BY_CONTENT: Final = {
+    "labelme": ByContent("labelme files", labelme.recognises, labelme.read),
+    "panoptic": ByContent("a panoptic COCO file", panoptic.recognises, panoptic.read),
+    "coco": ByContent("a COCO file", coco.recognises, coco.read),
+    "labelstudio": ByContent("a Label Studio JSON export", labelstudio.recognises, labelstudio.read),
+    "via": ByContent("a VIA file", via.recognises, via.read),
+}
+_JSON: Final = ", ".join(reader.what for reader in BY_CONTENT.values())
+_KNOWN: Final = ", ".join(reader.what for reader in BY_PATH.values()) + ", " + _JSON
 
 
 @dataclass(frozen=True)
@@ -46,8 +81,8 @@ class Example:
 class SupportSet:
     """Examples to learn from.
 
-    legend: the classes, in the order of the values 1 … C, and what stands for each in the files. format: folder, coco,
-    labelme, yolo or labelstudio. notes: what was decided, skipped or taken as ignore, a sentence each.
+    legend: the classes, in the order of the values 1 … C, and what stands for each in the files. format: one of those
+    that are registered below. notes: what was decided, skipped or taken as ignore, a sentence each.
     """
 
     legend: Legend
@@ -81,12 +116,12 @@ def read_support(
     Everything wrong with the set is said in one Error. Every class must be shown by a mask; photographs that show
     none are negative examples.
     """
-    path = Path(path)
+    path = _path(path, "path")
     if classes is not None and (not classes or len(set(classes)) < len(classes)):
-        raise Error(f"classes={list(classes)!r}: expected at least one name, each once")
+        raise Error(f"classes={brief(list(classes))}: expected at least one name, each once.")
     if not path.exists():
-        raise Error(f"there is no support set at {path}; expected {_KNOWN}")
-    request = Request(path, None if photos is None else Path(photos), names, crowds, max_pixels)
+        raise Error(f"there is no support set at {path}; expected one of: {_KNOWN}.")
+    request = Request(path, None if photos is None else _path(photos, "photos"), names, crowds, max_pixels)
     format_, found = _recognised(request)
     chosen = found.names if classes is None else tuple(classes)
     _check_names(path, chosen, found.names)
@@ -94,100 +129,115 @@ def read_support(
     lookup = np.array([0, *(number.get(name, 0) for name in found.names), 0], np.uint8)
     lookup[IGNORED] = images.IGNORE
 
-    examples = []
+    examples: dict[Path, Example] = {}
     problems = list(found.problems)
     shown = np.zeros(256, bool)
     for draw in found.drawings:
+        if len(problems) >= _MOST_PROBLEMS:
+            break  # a file may hold any number of them, and each takes its time
         try:
             photo, labels = draw()
         except Error as error:
             problems.append(str(error))
             continue
+        if photo in examples:
+            problems.append(f"{photo} is annotated twice; keep one of its annotations.")
+            break
         mask = lookup[labels]
-        shown |= np.bincount(mask.ravel(), minlength=256) > 0
-        examples.append(Example.of(photo, mask))
+        for first in range(0, len(mask), rows := max(1, _COUNTED // max(1, mask.shape[1]))):
+            shown |= np.bincount(mask[first : first + rows].ravel(), minlength=256) > 0
+        examples[photo] = Example.of(photo, mask)
+    notes = request.notes.lines()
     if not problems:
-        problems = _missing(path, chosen, shown, len(examples))
+        problems = _missing(path, chosen, shown, len(examples), notes)
     _refuse(path, problems)
-    return SupportSet(found.legend(chosen), tuple(examples), format_, request.notes.lines())
+    return SupportSet(found.legend(chosen), tuple(examples.values()), format_, notes)
+
+
+def _path(value: Any, what: str) -> Path:
+    try:
+        return Path(value)
+    except TypeError:
+        raise Error(f"{what} is the path of a file or folder; given {brief(value)}.") from None
 
 
 def _recognised(request: Request) -> tuple[str, Found]:
-    path, photos, max_pixels = request.path, request.photos, request.max_pixels
-    if path.is_dir():
-        if folder.recognises(path):
-            return "folder", folder.read(request)
-        if (listing := yolo.class_list(path)) is not None:
-            return "yolo", yolo.read(listing, path, photos, max_pixels)
-        documents = [within(path, file.relative_to(path), str(file)) for file in files_in(path, [".json"])]
-        return _json(documents, path, photos, max_pixels)
-    if path.suffix.lower() in (".yaml", ".yml") or path.name == "classes.txt":
-        return "yolo", yolo.read(path, path.parent, photos, max_pixels)
-    if path.suffix.lower() == ".json":
-        return _json([path], path.parent, photos, max_pixels)
-    raise Error(f"{path} is no support set; expected {_KNOWN}")
+    for format_, reader in BY_PATH.items():
+        if reader.recognises(request.path):
+            return format_, reader.read(request)
+    if request.path.is_dir():
+        return _in_folder(request)
+    if request.path.suffix.lower() != ".json":
+        raise Error(f"{request.path} is no support set; expected one of: {_KNOWN}.")
+    data = read_json(request.path)
+    format_found = _format(data)
+    if format_found is None:
+        raise Error(f"{request.path} is JSON, but none of: {_JSON}; export it as one of these.")
+    return format_found, BY_CONTENT[format_found].read(request, {request.path: data})
 
 
-def _json(paths: list[Path], root: Path, photos: Path | None, max_pixels: int) -> tuple[str, Found]:
-    """One COCO or Label Studio file, or any number of labelme files."""
-    documents: dict[Path, Any] = {}
-    others: list[tuple[str, Path, Any]] = []
-    problems: list[str] = []
-    for path in paths:
+def _format(data: Any) -> str | None:
+    return next((format_ for format_, reader in BY_CONTENT.items() if reader.recognises(data)), None)
+
+
+def _in_folder(request: Request) -> tuple[str, Found]:
+    """The annotation files below a folder; they have to be of one format. Files that are no annotations are left."""
+    found: dict[str, dict[Path, Any]] = {}
+    problems = []
+    for path in files_in(request.path, [".json", ".xml"]):
         try:
-            data = read_json(path)
+            within(request.path, path.relative_to(request.path), path)
+            if path.suffix.lower() == ".json":
+                data = read_json(path)
+                if (format_ := _format(data)) is not None:
+                    found.setdefault(format_, {})[path] = data
+            elif (format_ := next((f for f, reader in BY_PATH.items() if reader.recognises(path)), None)) is not None:
+                found.setdefault(format_, {})[path] = None
         except Error as error:
             problems.append(str(error))
-            continue
-        if labelme.recognises(data):
-            data.pop("imageData", None)  # the photograph once more, in base64
-            documents[path] = data
-        elif coco.recognises(data):
-            others.append(("coco", path, data))
-        elif labelstudio.recognises(data):
-            others.append(("labelstudio", path, data))
-        elif len(paths) == 1:
-            problems.append(
-                f"{path} is neither COCO (images, annotations, categories) nor labelme (shapes) nor a Label Studio "
-                "JSON export (a list of tasks with data and annotations); export it in one of these formats"
-            )
-    if documents and not others:
-        found = labelme.read(documents, root, photos, max_pixels)
-        return "labelme", Found(found.names, found.drawings, [*problems, *found.problems])
-    _refuse(root, problems)
-    if len(others) + bool(documents) > 1:
-        raise Error(f"{root} holds {len(others) + len(documents)} annotation files; give the path of one of them")
-    if not others:
-        raise Error(f"{root} is no support set; expected {_KNOWN}")
-    format_, path, data = others[0]
-    read = coco.read if format_ == "coco" else labelstudio.read
-    return format_, read(path, data, photos, max_pixels)
+    if not found:
+        _refuse(request.path, problems)
+        raise Error(f"{request.path} is no support set; expected one of: {_KNOWN}.")
+    if len(found) > 1:
+        paths = [path for documents in found.values() for path in documents]
+        listed = ", ".join(str(path) for path in paths[:5])
+        raise Error(f"{request.path} holds {len(paths)} annotation files; give the path of one of them: {listed}.")
+    ((format_, documents),) = found.items()
+    if format_ in BY_PATH:
+        path, _ = only(request, documents)
+        return format_, BY_PATH[format_].read(replace(request, path=path))
+    read = BY_CONTENT[format_].read(request, documents)
+    return format_, replace(read, problems=[*problems, *read.problems])
 
 
 def _check_names(path: Path, names: tuple[str, ...], known: tuple[str, ...]) -> None:
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise Error(f"{path} has no class {', '.join(unknown)}; it has {', '.join(known) or 'none'}")
+        raise Error(f"{path} has no class {', '.join(map(str, unknown))}; it has {', '.join(known) or 'none'}.")
     if len(names) > _MOST_CLASSES:
-        raise Error(f"{path} has {len(names)} classes, at most {_MOST_CLASSES} are possible; choose some with classes")
+        raise Error(f"{path} has {len(names)} classes, at most {_MOST_CLASSES} are possible; choose some with classes.")
 
 
-def _missing(path: Path, names: tuple[str, ...], shown: NDArray[np.bool_], examples: int) -> list[str]:
+def _missing(
+    path: Path, names: tuple[str, ...], shown: NDArray[np.bool_], examples: int, notes: Sequence[str]
+) -> list[str]:
     """What a set without any other fault may still lack."""
     if not examples:
-        return [f"{path} holds no annotated photograph; annotate at least one"]
+        return [f"{path} holds no annotated photograph; annotate at least one. {' '.join(notes)}".rstrip()]
     there = [name for value, name in enumerate(names, 1) if shown[value]]
     if not there:
-        return [f"{path}: no mask shows anything but background; paint a class in at least one of {examples}"]
+        fix = f"paint a class in at least one of {examples}."
+        return [f"{path}: no mask shows anything but background; {fix} {' '.join(notes)}".rstrip()]
     absent = [name for name in names if name not in there]
     if absent:
         return [
             f"{path}: no mask shows {', '.join(absent)}; paint it in at least one photograph, "
-            f"or choose the other classes: {', '.join(there)}"
+            f"or choose the other classes: {', '.join(there)}."
         ]
     return []
 
 
 def _refuse(path: Path, problems: Sequence[str]) -> None:
     if problems:
-        raise refusal(f"{path} has {len(problems)} problems", problems)
+        count = f"{len(problems)} or more" if len(problems) >= _MOST_PROBLEMS else len(problems)
+        raise refusal(f"{path} has {count} problems", problems)

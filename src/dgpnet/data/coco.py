@@ -5,9 +5,8 @@ annotations.json) with images/, whose photographs serve both splits.
 """
 
 import hashlib
-import json
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dgpnet.annotations import coco as annotations
+from dgpnet.annotations import reading, shapes
+from dgpnet.annotations.runs import Runs
 from dgpnet.data.cache import default_folder, raise_broken
 from dgpnet.data.dataset import LABELS, Dataset, Pair, check_fold, class_id_of, files_fingerprint, in_fold
 from dgpnet.data.masks import MaskStore, pack
@@ -121,65 +123,73 @@ def read_coco(
     cache: str | Path | None = None,
     workers: int | None = None,
 ) -> Coco:
-    """A COCO file as a dataset without pairs. The class masks are made once, with pycocotools, and kept below `cache`;
-    with them there, neither pycocotools nor the objects of the file are needed again."""
+    """A COCO file as a dataset without pairs. The class masks are made once and kept below `cache`; with them
+    there, the objects of the file are not needed again."""
     if variant not in VARIANTS:
         raise Error(f"the masks of COCO are {' or '.join(VARIANTS)}, not {variant!r}.")
-    try:
-        text = file.read_bytes()
-        data = json.loads(text)
-        photos = [(int(e["id"]), str(e["file_name"]), int(e["height"]), int(e["width"])) for e in data["images"]]
-        names = {int(e["id"]): str(e["name"]) for e in data["categories"]}
-        objects = data["annotations"]
-        by_photo: dict[int, list[dict[str, Any]]] = {number: [] for number, *_ in photos}
-        for entry in objects:
-            by_photo[int(entry["image_id"])].append(entry)
-    except (OSError, ValueError, KeyError, TypeError) as problem:
-        raise Error(f"{file} is no COCO file with images, annotations and categories ({problem!r}).") from problem
+    text, parsed = _parsed(file)
+    names = parsed.categories
     if len(names) > LABELS:
         raise Error(f"{file} has {len(names)} categories; at most {LABELS} fit into one set of masks; split it.")
     # COCO's own ids fit into a byte and stay as they are; others are numbered on.
-    small = all(1 <= c <= LABELS for c in names)
-    ids = {c: c if small else class_id_of(n) for n, c in enumerate(sorted(names))}
+    small = all(isinstance(c, int) and 1 <= c <= LABELS for c in names)
+    in_order = sorted(names, key=lambda c: (isinstance(c, str), c))
+    ids = {c: int(c) if small else class_id_of(n) for n, c in enumerate(in_order)}
     home = Path(cache) if cache is not None else default_folder()
     prefix = home / f"{name}-{hashlib.sha256(text).hexdigest()[:16]}-{variant}"
+    photos = {key: _photograph(file, key, record) for key, record in parsed.images.items()}
     if not MaskStore.exists(prefix):
-        jobs = [(height, width, by_photo[number]) for number, _, height, width in photos]
-        _fill(prefix, jobs, _Rasterise(ids, variant), [file_name for _, file_name, *_ in photos], workers)
-    classes = {ids[c]: text for c, text in sorted(names.items())}
+        jobs = [(*size, parsed.annotations[key]) for key, (_, size) in photos.items()]
+        _fill(prefix, jobs, _Rasterise(ids, variant), [file_name for file_name, _ in photos.values()], workers)
+    classes = {ids[c]: names[c] for c in in_order}
     return Coco(
-        name, images, [file_name for _, file_name, *_ in photos], range(len(photos)), MaskStore(prefix), classes
+        name, images, [file_name for file_name, _ in photos.values()], range(len(photos)), MaskStore(prefix), classes
     )
 
 
+def _parsed(file: Path) -> tuple[bytes, annotations.Parsed]:
+    """The bytes of a file and what they hold, read as `dgpnet segment` reads them."""
+    text = reading.read_bytes(file)
+    try:
+        parsed = annotations.parse(file, reading.json_of(text, file), reading.Notes())
+        if parsed.problems:
+            raise Error(parsed.problems[0])
+    except Error as problem:
+        raise Error(f"{file} is no COCO file with images, annotations and categories ({problem}).") from problem
+    return text, parsed
+
+
+def _photograph(file: Path, key: annotations.Key, record: dict[str, Any]) -> tuple[str, tuple[int, int]]:
+    """Its name and (H, W)."""
+    where = f"{file}, image {reading.brief(key)}"
+    size = reading.size_field(record, "height", "width", where)
+    if size is None:
+        raise Error(f"{where}: 'height' and 'width' are missing; export it again.")
+    return reading.field(record, "file_name", str, where), size
+
+
 def class_mask(
-    height: int, width: int, objects: Sequence[dict[str, Any]], ids: dict[int, int], variant: str
+    height: int, width: int, objects: Sequence[dict[str, Any]], ids: Mapping[annotations.Key, int], variant: str
 ) -> NDArray[np.uint8]:
     """Labels (height, width) of COCO objects: crowds as ignore, then objects from large to small, later ones on top.
 
     ids: category id -> label. variant: "first-polygon" leaves out all but the first polygon of an object.
     """
-    from pycocotools import mask as rle
-
-    result = np.zeros((height, width), np.uint8)
-    layers: list[tuple[float, int, NDArray[np.bool_]]] = []
+    size, first_only = (height, width), variant == "first-polygon"
+    work, notes = shapes.Work(), reading.Notes()
+    crowds: list[tuple[int, Runs]] = []
+    layers: list[tuple[float, int, Runs]] = []
     for entry in objects:
-        shape = entry["segmentation"]
-        if isinstance(shape, list):
-            polygons = [p for p in shape if len(p) >= 6][: 1 if variant == "first-polygon" else None]
-            if not polygons:
-                continue
-            coded = rle.merge(rle.frPyObjects(polygons, height, width))
+        covered = annotations.covers(entry, size, "it", work, notes, first_only=first_only)
+        if covered is None:
+            continue
+        if annotations.is_crowd(entry):
+            crowds.append((IGNORE, covered))
         else:
-            coded = rle.frPyObjects(shape, height, width) if isinstance(shape["counts"], list) else shape
-        found = rle.decode(coded).astype(bool)
-        if entry.get("iscrowd"):
-            result[found] = IGNORE
-        else:
-            layers.append((float(entry.get("area", found.sum())), ids[int(entry["category_id"])], found))
-    for _, label, found in sorted(layers, key=lambda layer: -layer[0]):
-        result[found] = label
-    return result
+            layers.append((float(entry.get("area", covered.area)), ids[entry["category_id"]], covered))
+    layers.sort(key=lambda layer: -layer[0])
+    pieces = [*crowds, *((label, covered) for _, label, covered in layers)]
+    return np.ascontiguousarray(shapes.paint((width, height), pieces, work).T.astype(np.uint8))
 
 
 def plain_pickle(path: Path) -> Any:
@@ -200,7 +210,7 @@ def plain_pickle(path: Path) -> Any:
 class _Rasterise:
     """Class masks of some photographs, packed, or what is wrong with them."""
 
-    ids: dict[int, int]
+    ids: Mapping[annotations.Key, int]
     variant: str
 
     def __call__(self, jobs: Sequence[tuple[int, int, list[dict[str, Any]]]]) -> list[bytes | str]:
@@ -209,11 +219,6 @@ class _Rasterise:
     def _one(self, height: int, width: int, objects: list[dict[str, Any]]) -> bytes | str:
         try:
             return pack(class_mask(height, width, objects, self.ids, self.variant))
-        except ImportError as problem:
-            raise Error(
-                "reading COCO annotations needs pycocotools (`pip install pycocotools`), or the masks made on another "
-                "machine: carry the files coco-*.bin and coco-*.npz of its cache folder over."
-            ) from problem
         except Exception as problem:
             return f"has an object that cannot be rasterised ({problem})"
 
@@ -228,8 +233,6 @@ def _fill(
     chunks = [jobs[first : first + CHUNK] for first in range(0, len(jobs), CHUNK)]
     masks: list[bytes] = [b""] * len(jobs)
     broken: list[tuple[int, str]] = []
-    if len(jobs):
-        rasterise(jobs[:1])  # without pycocotools, say so here and not out of a process
     for n, found in parallel_map(rasterise, chunks, workers):
         for i, mask in enumerate(found, n * CHUNK):
             if isinstance(mask, str):
