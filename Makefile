@@ -5,7 +5,7 @@ READY := .venv/.ready
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
-.PHONY: demo test lint format slow clean
+.PHONY: demo test lint format slow fuzz clean
 
 demo: $(READY)
 	$(BIN)/dgpnet demo
@@ -25,6 +25,10 @@ format: $(READY)
 
 slow: $(READY)
 	$(BIN)/pytest -q -m slow
+
+# More than 10,000 made-up and broken annotation files, others each time; a few minutes.
+fuzz: $(READY)
+	DGPNET_FUZZ=800 $(BIN)/pytest -q -n 2 --dist worksteal -m fuzz
 
 clean:
 	rm -rf .venv

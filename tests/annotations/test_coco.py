@@ -248,3 +248,150 @@ def test_a_link_out_of_the_folder_is_refused(
     (tmp_path / "a.jpg").symlink_to(outside)
     with pytest.raises(Error, match="leads outside"):
         read_support(written(GOOD))
+
+
+def test_outlines_with_whole_corners_hold_their_border_pixels(written: Callable[[Any], Path]) -> None:
+    """OpenCV's findContours gives a box from (1, 2) to (3, 5) this outline, of pixels."""
+    data = document({"category_id": 18, "segmentation": [[2, 1, 2, 3, 5, 3, 5, 1]]})
+    support = read_support(written(data))
+    np.testing.assert_array_equal(support.examples[0].mask, box(1, 2, 4, 6))
+    assert any("1 outlines are whole numbers" in note for note in support.notes)
+    ours = read_support(written(data | {"info": {"description": "dgpnet"}}))  # walks along the sides of pixels
+    np.testing.assert_array_equal(ours.examples[0].mask, box(1, 2, 3, 5))
+
+
+def crowd(mask: np.ndarray, category: int = 18) -> dict[str, Any]:
+    return {"category_id": category, "segmentation": compressed(mask), "iscrowd": 1}
+
+
+def test_crowds_are_objects_where_a_file_has_nothing_else(written: Callable[[Any], Path]) -> None:
+    path = written(document(crowd(box(0, 0, 3, 3)), crowd(box(5, 5, 8, 8), 5)))
+    support = read_support(path)
+    np.testing.assert_array_equal(support.examples[0].mask, box(0, 0, 3, 3) + 2 * box(5, 5, 8, 8))
+    assert "2 crowds (iscrowd: 1) are taken for objects" in support.notes[0]
+    with pytest.raises(Error, match="anything but background"):
+        read_support(path, crowds="ignore")
+    with pytest.raises(Error, match="'objects' or 'ignore'"):
+        read_support(path, crowds="perhaps")
+
+
+def test_crowds_beside_objects_are_ignore_and_that_is_said(written: Callable[[Any], Path]) -> None:
+    path = written(document({"category_id": 18, "segmentation": [SQUARE]}, crowd(box(5, 5, 8, 8))))
+    support = read_support(path)
+    np.testing.assert_array_equal(support.examples[0].mask, box(1, 2, 4, 6) + 255 * box(5, 5, 8, 8))
+    assert any("1 crowds" in note and "--crowds objects" in note for note in support.notes)
+    both = read_support(path, crowds="objects")
+    np.testing.assert_array_equal(both.examples[0].mask, box(1, 2, 4, 6) + box(5, 5, 8, 8))
+
+
+def test_what_has_no_mask_is_counted_and_left_out(written: Callable[[Any], Path]) -> None:
+    tiny = [2.5, 2, 2.5, 2, 2.5, 2]
+    useless = [{"category_id": 18, "segmentation": each} for each in ([], None, [], [[1, 2, 3, 4]], [tiny])]
+    support = read_support(written(document({"category_id": 18, "segmentation": [SQUARE, tiny]}, *useless)))
+    np.testing.assert_array_equal(support.examples[0].mask, box(1, 2, 4, 6))
+    told = " ".join(support.notes)
+    assert "3 annotations have no mask, only a box, and are left out" in told
+    assert "1 annotations have fewer than 3 corners" in told
+    assert "1 annotations cover no pixel" in told
+    assert "1 categories have no annotation and are left out: cat" in told
+
+
+@pytest.mark.parametrize("number", [0, 70_000, "dog"])
+def test_category_ids_are_the_values_unless_a_mask_has_no_room_for_them(
+    written: Callable[[Any], Path], number: Any
+) -> None:
+    data = document({"category_id": 5, "segmentation": [SQUARE]})
+    assert read_support(written(data)).legend.values == (5,)
+    data = document({"category_id": number, "segmentation": [SQUARE]})
+    data["categories"] = [{"id": number, "name": "dog"}]
+    support = read_support(written(data))
+    assert support.legend.values == (1,)
+    assert any("given anew" in note for note in support.notes)
+
+
+@pytest.mark.parametrize(
+    "segmentation",
+    [
+        [[[2, 1], [6, 1], [6, 4.1], [2, 4]]],
+        SQUARE,
+        [compressed(box(1, 2, 4, 6))],
+        {"size": [8.0, 10.0], "counts": [float(n) for n in plain(box(1, 2, 4, 6))["counts"]]},
+    ],
+)
+def test_further_notations_that_tools_write(written: Callable[[Any], Path], segmentation: Any) -> None:
+    support = read_support(written(document({"category_id": 18, "segmentation": segmentation})))
+    np.testing.assert_array_equal(support.examples[0].mask, box(1, 2, 4, 6))
+
+
+def test_what_stands_twice_is_one_or_refused(written: Callable[[Any], Path]) -> None:
+    for key in ("images", "categories", "annotations"):
+        data = copy.deepcopy(GOOD)
+        data[key] = data[key] * 2
+        assert any("twice" in note for note in read_support(written(data)).notes), key
+        other = copy.deepcopy(data[key][0]) | {"name": "x", "file_name": "x", "category_id": 18, "area": 3}
+        data[key] = [data[key][0], other]
+        with pytest.raises(Error, match="its id stands for two"):
+            read_support(written(data))
+
+
+def test_two_categories_of_one_name_are_one_class(written: Callable[[Any], Path]) -> None:
+    data = document({"category_id": 18, "segmentation": [SQUARE]}, {"category_id": 5, "segmentation": [SQUARE]})
+    data["categories"][1]["name"] = "dog"
+    support = read_support(written(data))
+    assert support.classes == ("dog",)
+    assert any("have the name of another" in note for note in support.notes)
+
+
+def test_a_photograph_is_annotated_once(written: Callable[[Any], Path]) -> None:
+    data = copy.deepcopy(GOOD)
+    data["images"].append({**data["images"][0], "id": 8})
+    with pytest.raises(Error, match=r"a\.jpg is annotated twice"):
+        read_support(written(data))
+
+
+@pytest.mark.parametrize(
+    "splits",
+    [
+        {"train/_annotations.coco.json": "train/{}", "valid/_annotations.coco.json": "valid/{}"},
+        {"annotations/instances_Train.json": "images/Train/{}", "annotations/instances_Test.json": "images/Test/{}"},
+        {"annotations/instances_train2017.json": "train2017/{}", "annotations/instances_val2017.json": "val2017/{}"},
+        {"annotations/instances_default.json": "images/{}"},
+    ],
+)
+def test_layouts_of_other_tools_are_read_with_all_their_splits(
+    tmp_path: Path, photo: Callable[..., Path], splits: dict[str, str]
+) -> None:
+    """Roboflow's, CVAT's and Datumaro's, COCO's own."""
+    expected = []
+    for number, (file, place) in enumerate(splits.items()):
+        name = f"{number}.jpg"
+        expected.append(photo(place.format(name), SIZE))
+        (tmp_path / file).parent.mkdir(exist_ok=True, parents=True)
+        data = document({"category_id": 18, "segmentation": [SQUARE]}, file_name=name)
+        data["categories"].insert(0, {"id": 0, "name": "dogs-and-cats"})
+        (tmp_path / file).write_text(json.dumps(data))
+    (tmp_path / "README.json").write_text('{"made": "by hand"}')
+    assert sorted(example.photo for example in read_support(tmp_path).examples) == sorted(expected)
+    for (file, _), path in zip(splits.items(), expected, strict=True):
+        assert [example.photo for example in read_support(tmp_path / file).examples] == [path]
+
+
+def test_splits_with_other_categories_are_not_mixed(tmp_path: Path) -> None:
+    for number, name in enumerate(("dog", "cat")):
+        data = copy.deepcopy(GOOD) | {"categories": [{"id": 18, "name": name}]}
+        (tmp_path / f"{number}.json").write_text(json.dumps(data))
+    with pytest.raises(Error, match=r"2 COCO files with different categories; name one: .*0\.json"):
+        read_support(tmp_path)
+
+
+def test_a_photograph_is_found_by_its_own_name_or_where_images_says(
+    written: Callable[[Any], Path], tmp_path: Path
+) -> None:
+    data = copy.deepcopy(GOOD)
+    data["images"][0]["file_name"] = "C:\\photos\\a.jpg"
+    assert read_support(written(data)).examples[0].photo == tmp_path / "a.jpg"
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "a.jpg").rename(tmp_path / "elsewhere/a.jpg")
+    with pytest.raises(Error, match="--images"):
+        read_support(written(GOOD))
+    assert read_support(written(GOOD), photos=tmp_path / "elsewhere").classes == ("dog",)

@@ -191,3 +191,50 @@ def test_one_broken_file_of_a_folder_is_named_with_the_others(written: Callable[
         read_support(tmp_path)
     assert "b.json" in str(caught.value)
     assert "c.json" in caught.value.__notes__[0]
+
+
+def test_turned_rectangles_of_other_versions_are_read(written: Callable[[Any], Path]) -> None:
+    """labelme 6 and X-AnyLabeling."""
+    corners = [[5, 5], [10, 10], [5, 15], [0, 10]]
+    for kind in ("oriented_rectangle", "rotation"):
+        mask = read_support(written(document(shape("mug", kind, corners)))).examples[0].mask
+        assert mask.sum() == pytest.approx(50, abs=6)
+
+
+def test_points_lines_and_specks_are_counted_and_left_out(written: Callable[[Any], Path]) -> None:
+    data = document(
+        shape("mug", "rectangle", [[1, 1], [5, 5]], group_id=3, flags={"difficult": True}),
+        shape("mug", "point", [[1, 1]]),
+        shape("mug", "linestrip", [[1, 1], [5, 5], [9, 1]]),
+        shape("mug", "polygon", [[1.2, 1.2], [1.3, 1.2], [1.3, 1.3]]),
+        shape("mug", "polygon", [[1.2, 1.2], [1.3, 1.2]]),
+    )
+    support = read_support(written(data))
+    assert (support.examples[0].mask == 1).sum() == 16
+    told = " ".join(support.notes)
+    assert "2 points and lines enclose nothing and are left out" in told
+    assert "1 shapes cover no pixel" in told
+    assert "1 shapes have too few points" in told
+
+
+def test_outlines_with_whole_corners_hold_their_border_pixels(written: Callable[[Any], Path]) -> None:
+    """As labelme itself draws them."""
+    square = shape("mug", "polygon", [[2, 1], [2, 3], [5, 3], [5, 1]])
+    support = read_support(written(document(square)))
+    assert (support.examples[0].mask[1:4, 2:6] == 1).all()
+    assert (support.examples[0].mask == 1).sum() == 12
+    assert "whole numbers" in support.notes[0]
+    by_hand = shape("mug", "polygon", [[10.5, 10], [12, 10], [12, 12]])
+    assert (read_support(written(document(square, by_hand))).examples[0].mask[:5] == 1).sum() == 6
+
+
+@pytest.mark.parametrize("path", ["..\\photos\\a.jpg", "../a.jpg", "C:\\me\\a.jpg", "/home/me/a.jpg"])
+def test_a_photograph_beside_the_file_is_found_by_its_own_name(written: Callable[[Any], Path], path: str) -> None:
+    assert len(read_support(written(GOOD | {"imagePath": path})).examples) == 1
+
+
+@pytest.mark.parametrize("label", ["", " ", "a\nb", "\ud800", "a" * 100_000, "\x07"])
+def test_names_that_cannot_be_shown_are_refused(written: Callable[[Any], Path], label: str) -> None:
+    with pytest.raises(Error, match="is no name for a class") as caught:
+        read_support(written(put("label", label)))
+    assert len(str(caught.value)) <= 500

@@ -92,6 +92,8 @@ def test_a_rectangle_turns_about_its_corner(written: Callable[[Any], Path]) -> N
         "/data/local-files/?d=some/where/a.jpg",
         "https://example.org/photos/a.jpg?token=1",
         "s3://bucket/photos/a.jpg",
+        "/data/local-files/?d=some%20where%2Fa.jpg",
+        "C:/photos/a.jpg",
     ],
 )
 @pytest.mark.parametrize("place", ["a.jpg", "images/a.jpg"])
@@ -200,3 +202,33 @@ def test_a_broken_file_is_refused_in_one_sentence(written: Callable[[Any], Path]
         read_support(written(data))
     assert "export.json" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("address", ["/data/upload/4/0a1b2c3d-my%20mug.jpg", "my%20mug.jpg", "?d=x/my%20mug.jpg"])
+def test_addresses_with_spaces_are_understood(tmp_path: Path, photo: Callable[..., Path], address: str) -> None:
+    photo("my mug.jpg", SIZE)
+    (tmp_path / "export.json").write_text(json.dumps([task(stroke(box(0, 0, 5, 5)), image=address)]))
+    assert read_support(tmp_path / "export.json").examples[0].photo == tmp_path / "my mug.jpg"
+
+
+def test_a_folder_of_local_files_is_looked_up_from_its_end(tmp_path: Path, photo: Callable[..., Path]) -> None:
+    for trip in ("one", "two"):
+        photo(f"{trip}/a.jpg", SIZE)
+    tasks = [task(stroke(box(0, 0, 5, 5)), image=f"/data/local-files/?d=all/{trip}/a.jpg") for trip in ("one", "two")]
+    (tmp_path / "export.json").write_text(json.dumps(tasks))
+    photos = [example.photo for example in read_support(tmp_path / "export.json").examples]
+    assert photos == [tmp_path / "one/a.jpg", tmp_path / "two/a.jpg"]
+
+
+def test_what_encloses_nothing_and_what_was_done_twice_is_said(written: Callable[[Any], Path]) -> None:
+    data = task(stroke(box(0, 0, 5, 5)), region("keypointlabels", "mug", x=1, y=1, width=1), stroke(box(0, 0, 0, 0)))
+    data["annotations"] *= 2
+    told = " ".join(read_support(written([data])).notes)
+    assert "1 tasks were annotated several times; the last annotation counts" in told
+    assert "1 regions enclose nothing (key points, lines) and are left out" in told
+    assert "1 regions cover no pixel and are left out" in told
+
+
+def test_json_min_is_told_from_json(written: Callable[[Any], Path]) -> None:
+    with pytest.raises(Error, match="JSON-MIN; export the project again, as JSON"):
+        read_support(written([{"image": "a.jpg", "id": 1, "annotator": 1, "annotation_id": 2, "label": []}]))

@@ -1,6 +1,7 @@
 """What is recognised as a support set, and what is not."""
 
 import json
+import os
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 
 from dgpnet.annotations import Example, Item, export, read_support
+from dgpnet.annotations.reading import LARGEST_FILE
+from dgpnet.annotations.support import BY_CONTENT, BY_PATH
 from dgpnet.errors import Error
 
 
@@ -71,6 +74,47 @@ def test_too_many_classes_are_refused(tmp_path: Path) -> None:
         read_support(tmp_path)
     with pytest.raises(Error, match=r"there is no photograph 'a\.jpg'"):
         read_support(tmp_path, classes=["7"])
+
+
+def test_every_format_is_named_to_those_who_give_none(tmp_path: Path) -> None:
+    with pytest.raises(Error) as caught:
+        read_support(tmp_path / "missing")
+    for reader in (*BY_PATH.values(), *BY_CONTENT.values()):
+        assert reader.what in str(caught.value)
+    assert str(caught.value).endswith(".")
+
+
+@pytest.mark.parametrize("path", [None, 3, b"a", ["a"]])
+def test_what_is_no_path_is_refused(path: object) -> None:
+    with pytest.raises(Error, match="path is the path of a file or folder"):
+        read_support(path)
+
+
+def test_only_regular_files_are_opened(tmp_path: Path) -> None:
+    """A fifo would be waited for without end."""
+    os.mkfifo(tmp_path / "labels.json")
+    with pytest.raises(Error, match="no file that can be read"):
+        read_support(tmp_path / "labels.json")
+    with pytest.raises(Error, match="is no support set"):
+        read_support(tmp_path)
+
+
+def test_a_file_is_not_read_when_it_is_far_too_large(tmp_path: Path) -> None:
+    with (tmp_path / "labels.json").open("wb") as file:
+        file.truncate(LARGEST_FILE + 1)
+    with pytest.raises(Error, match="at most 536,870,912 are read"):
+        read_support(tmp_path / "labels.json")
+
+
+def test_an_annotation_file_outside_the_folder_is_not_read(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    secret = tmp_path_factory.mktemp("outside") / "secret.json"
+    secret.write_text('{"shapes": "hidden"}')
+    (tmp_path / "a.json").symlink_to(secret)
+    with pytest.raises(Error, match="leads outside") as caught:
+        read_support(tmp_path)
+    assert "hidden" not in str(caught.value)
 
 
 def test_a_photograph_that_is_none_is_named(tmp_path: Path, photo: Callable[..., Path]) -> None:

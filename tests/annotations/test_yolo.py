@@ -1,12 +1,15 @@
 """YOLO-seg folders: class lists in every notation, polygons with holes and several parts."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dgpnet.annotations import Item, export, read_support
+from dgpnet.annotations import Item, export, read_support, yolo
 from dgpnet.errors import Error
 
 SIZE = (20, 40)
@@ -167,3 +170,83 @@ def test_bytes_that_are_no_text_are_refused(tree: Callable[..., Path]) -> None:
     (root / "labels/a.txt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(Error, match="not a text file"):
         read_support(root)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('names:\n  0: "mug #1"\n  1: spoon # of silver\n', ["mug #1", "spoon"]),
+        ("names: ['mug #1', b#2, \"#3\"] # three", ["mug #1", "b#2", "#3"]),
+        ("names:\n- 'it''s: a, b'\n- a:b\n# nothing\n- \"x\\\"y\"\ntrain: x", ["it's: a, b", "a:b", 'x"y']),
+        ('names: ["\\xE9t\\xE9", "\\u676F", "\\ud83d\\ude00", "\\U0001F600"]', ["été", "杯", "😀", "😀"]),
+        ("names: [\n  Tasse,  # cup\n  杯,\n]\nnc: 2", ["Tasse", "杯"]),
+        ('names: {"1": b, 0: "a: {x}"}', ["a: {x}", "b"]),
+        ("names:\n  '0': a\n  \"1\": b\n", ["a", "b"]),
+        ("names: {0: person, 1: traffic light}", ["person", "traffic light"]),
+        ("names:\n  0: yes\n  1: 7\n", ["yes", "7"]),
+    ],
+)
+def test_names_come_back_as_yaml_has_them(text: str, expected: list[str]) -> None:
+    assert yolo.yaml_names(text, Path("data.yaml")) == expected
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1), min_size=1))
+def test_any_names_in_quotes_come_back(names: list[str]) -> None:
+    for text in (
+        f"nc: 1\nnames: {json.dumps(names)}\n",
+        "names:\n" + "".join(f"  {n}: {json.dumps(name)}\n" for n, name in enumerate(names)),
+        "names:\n" + "".join("- '" + name.replace("'", "''") + "' # x\n" for name in names),
+    ):
+        assert yolo.yaml_names(text, Path("data.yaml")) == names
+
+
+@pytest.mark.parametrize("text", ["names: [a, b", "names: |\n  a\n", "names: *x", "names: [[a]]", "names:\n  a b\n"])
+def test_what_is_no_list_of_names_is_refused(text: str) -> None:
+    with pytest.raises(Error, match=r"data\.yaml: 'names' cannot be read"):
+        yolo.yaml_names(text, Path("data.yaml"))
+
+
+def test_boxes_specks_and_unused_classes_are_counted_and_left_out(tree: Callable[..., Path]) -> None:
+    lines = f"1 {SQUARE}\n1 0.5 0.5 0.2 0.2\n1 0.1 0.1\n1 0.11 0.1 0.11 0.1 0.11 0.1"
+    support = read_support(tree(lines))
+    assert support.classes == ("spoon",)
+    assert support.legend.values == (2,)
+    told = " ".join(support.notes)
+    assert "1 lines are boxes, which are no masks" in told
+    assert "1 lines have fewer than 3 corners" in told
+    assert "1 polygons cover no pixel" in told
+    assert "1 classes of the list are nowhere and are left out: mug" in told
+
+
+def test_outlines_with_whole_corners_hold_their_border_pixels(tree: Callable[..., Path]) -> None:
+    """Contours of OpenCV, as ultralytics and supervision write them, with six digits."""
+    corners = [(2, 1), (2, 3), (7, 3), (7, 1)]
+    text = " ".join(f"{x / SIZE[1]:.6g} {y / SIZE[0]:.6g}" for x, y in corners)
+    support = read_support(tree(f"0 {text}"))
+    assert (support.examples[0].mask[1:4, 2:8] == 1).all()
+    assert (support.examples[0].mask == 1).sum() == 18
+    assert any("whole numbers" in note for note in support.notes)
+
+
+@pytest.mark.parametrize("name", ["data.yaml", "classes.txt"])
+def test_a_list_of_classes_outside_the_folder_is_not_read(
+    tree: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory, name: str
+) -> None:
+    root = tree(f"0 {SQUARE}", "mug", "kept.txt")
+    secret = tmp_path_factory.mktemp("outside") / "secret"
+    secret.write_text("names: [hidden]")
+    (root / name).symlink_to(secret)
+    for path in (root, root / name):
+        with pytest.raises(Error, match="leads outside") as caught:
+            read_support(path)
+        assert "hidden" not in str(caught.value)
+
+
+def test_key_points_are_refused(tree: Callable[..., Path]) -> None:
+    with pytest.raises(Error, match="key points"):
+        read_support(tree(f"0 {SQUARE}", "kpt_shape: [17, 3]\nnames: [person]", "data.yaml"))
+
+
+def test_a_blank_line_in_the_list_of_classes_is_no_class(tree: Callable[..., Path]) -> None:
+    with pytest.raises(Error, match="is no name for a class"):
+        read_support(tree(f"1 {SQUARE}", "mug\n\nspoon\n"))

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dgpnet.annotations import read_support
 from dgpnet.data import build
-from dgpnet.data.coco import IDS, class_mask, plain_pickle
+from dgpnet.data.coco import IDS, class_mask, plain_pickle, read_coco
 from dgpnet.errors import Error
 
 IDENTITY = {c: c for c in range(1, 91)}
@@ -67,6 +68,28 @@ def test_first_polygon_is_a_variant_by_name() -> None:
 
 def test_degenerate_polygons_are_left_out() -> None:
     assert not class_mask(5, 5, [thing(1, [1, 1, 3, 3], area=4)], IDENTITY, "full").any()
+
+
+def test_training_and_segmenting_read_a_file_alike(tmp_path: Path, save: Callable[..., None]) -> None:
+    """One parser, one way to draw; only what crowds are, and unused categories, is a matter of its own."""
+    save(tmp_path / "images/a.png", np.zeros((30, 40, 3), np.uint8))
+    crowd = {"size": [30, 40], "counts": [0, 90, 1110]}
+    objects = [
+        {"category_id": 7, "segmentation": [[1.3, 2, 20.7, 3, 18, 25.1], [30, 1, 39, 1, 35, 9]]},
+        {"category_id": 3, "segmentation": [[5, 5, 12.5, 6, 9, 14]]},
+        {"category_id": 3, "segmentation": [], "bbox": [0, 0, 3, 3]},
+        {"category_id": 3, "segmentation": crowd, "iscrowd": 1},
+    ]
+    data = {
+        "images": [{"id": 1, "file_name": "a.png", "height": 30, "width": 40}],
+        "categories": [{"id": 3, "name": "cup"}, {"id": 7, "name": "dog"}],
+        "annotations": [{"id": n, "image_id": 1, **entry} for n, entry in enumerate(objects)],
+    }
+    (tmp_path / "annotations.json").write_text(json.dumps(data))
+    support = read_support(tmp_path / "annotations.json")
+    dataset = read_coco("x", tmp_path / "annotations.json", tmp_path / "images", cache=tmp_path / "c", workers=1)
+    assert tuple(dataset.classes.values()) == support.classes
+    np.testing.assert_array_equal(support.legend.applied(support.examples[0].mask), dataset.mask(0))
 
 
 @pytest.fixture

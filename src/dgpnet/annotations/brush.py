@@ -19,7 +19,7 @@ _CHANNELS: Final = 4
 _COUNTERS: Final = (3, 4, 8, 16)  # bits; what Label Studio itself writes
 _HEADER: Final = 32 + 5 + 4 * 4
 _OPAQUE: Final = 128  # and above
-_A_BLOCK: Final = 30  # of `Work`, to read one
+_A_BLOCK: Final = 150  # of `Work`, to read one
 _CHUNK: Final = 1 << 18  # blocks that are spread out to bits at a time
 
 
@@ -62,9 +62,9 @@ def decode(data: bytes, size: tuple[int, int], work: Work | None = None) -> Runs
     header = int.from_bytes(data[:7], "big") >> (56 - _HEADER)
     expected = size[0] * size[1] * _CHANNELS
     if header >> 21 != expected:
-        raise Error(f"its run lengths hold {header >> 21} values, expected {expected}, 4 per pixel; export it again")
+        raise Error(f"its run lengths hold {header >> 21} values, expected {expected}, 4 per pixel; export it again.")
     if (header >> 16 & 31) + 1 != 8:
-        raise Error("its run lengths do not have 8 bits per value; export it again")
+        raise Error("its run lengths do not have 8 bits per value; export it again.")
     counters = [(header >> shift & 15) + 1 for shift in (12, 8, 4, 0)]
 
     values = np.frombuffer(data, np.uint8)
@@ -84,7 +84,7 @@ def decode(data: bytes, size: tuple[int, int], work: Work | None = None) -> Runs
         start = read(3)
         length = read(counters[start & 3]) + 1
         if length > expected - at:
-            raise Error("its run lengths are longer than the photograph; export it again")
+            raise Error("its run lengths are longer than the photograph; export it again.")
         first, last = at // _CHANNELS, (at + length) // _CHANNELS  # pixels whose last channel lies in the block
         if start & 4:
             if read(8) >= _OPAQUE:
@@ -103,4 +103,4 @@ def decode(data: bytes, size: tuple[int, int], work: Work | None = None) -> Runs
 
 
 def _cut_off() -> Error:
-    return Error("its run lengths are cut off; export it again")
+    return Error("its run lengths are cut off; export it again.")

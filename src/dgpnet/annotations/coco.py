@@ -21,6 +21,8 @@ from dgpnet.annotations.writing import Item, objects
 from dgpnet.errors import Error
 
 Key = int | str
+#: Of `Work`, to look at a part of an annotation.
+_A_PART: Final = 20
 #: What `crowds` may ask for.
 CROWDS: Final = ("objects", "ignore")
 
@@ -233,11 +235,10 @@ def is_crowd(annotation: dict[str, Any]) -> bool:
 
 def _photos(request: Request, path: Path) -> Photos:
     """Beside the file or in images/, or in a folder named like the split: annotations/instances_NAME.json and NAME/."""
-    root = request.path if request.path.is_dir() else path.parent
     base, split = path.parent, path.stem.removeprefix("instances_")
     if base.name == "annotations":
         base = base.parent
-        root = base if root == path.parent else root
+    root = request.path if base.is_relative_to(request.path) else base
     if request.photos is not None:
         root = base = request.photos
     bases = (base, base / "images", base / split, base / "images" / split)
@@ -251,12 +252,12 @@ def _centres(request: Request, split: Parsed) -> bool:
     count = 0
     for annotation in split:
         for part in _parts(annotation):
-            if isinstance(part, list):
+            if isinstance(part, list) and part:
                 try:
                     xy = np.asarray(part, np.float64)
                 except (TypeError, ValueError, OverflowError):
                     continue
-                if xy.size and not shapes.whole([xy]):
+                if not shapes.whole([xy]):
                     return False
                 count += 1
     if count:
@@ -280,6 +281,7 @@ def covers(
     """
     found = []
     parts = _parts(annotation)
+    work.spend(_A_PART * len(parts))
     for part in parts:
         if isinstance(part, dict):
             found.append(_run_lengths(part, size, where, work))
@@ -325,7 +327,7 @@ def _run_lengths(segmentation: dict[str, Any], size: tuple[int, int], where: obj
             f"{where}: its run lengths are for size {brief(segmentation.get('size'))}, its image has {list(size)}."
         )
     counts = segmentation.get("counts")
-    work.spend(shapes.A_SHAPE + (4 * len(counts) if isinstance(counts, (str, list)) else 0))
+    work.spend(shapes.A_SHAPE + (8 * len(counts) if isinstance(counts, (str, list)) else 0))
     return counted(_checked(_stated_counts(counts, where), size, where))
 
 

@@ -161,7 +161,7 @@ def _decoded(text: str, size: tuple[int, int], where: object, work: Work) -> Boo
                 raise Error(
                     f"{where}: its mask of {image.width} x {image.height} pixels is larger than the photograph."
                 )
-            work.spend(shapes.A_SHAPE + image.width * image.height / 4)
+            work.spend(shapes.A_SHAPE + image.width * image.height / 12)
             pixels: Bool = np.asarray(image.convert("L") if image.mode != "1" else image) > 0
             return pixels
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError, binascii.Error) as error:

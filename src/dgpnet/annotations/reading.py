@@ -186,6 +186,8 @@ def within(root: Path, name: str | Path, where: object) -> Path:
         return files.inside(root, name)
     except Error as error:
         raise Error(f"{where}: {error}") from None
+    except ValueError:  # half a character, which no file system has
+        raise Error(f"{where}: {brief(str(name))} is no name of a file; correct it.") from None
 
 
 def _is_file(path: Path) -> bool:

@@ -24,7 +24,7 @@ Labels = NDArray[np.signedinteger[Any]]
 
 OVERSHOOT = 0.02  # of the longer side: tools let a hand slip over the border by this much; more is another photograph
 #: What all shapes of a photograph may cost, in units of about 50 nanoseconds.
-MOST_WORK: Final = 12_000_000
+MOST_WORK: Final = 20_000_000
 #: What a shape costs at least, in the same units.
 A_SHAPE: Final = 1000
 #: Of a run of pixels, and of how many pixels one unit is enough for.

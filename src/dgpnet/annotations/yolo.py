@@ -10,6 +10,7 @@ from typing import Final
 from dgpnet import files, images
 from dgpnet.annotations import outlines, shapes
 from dgpnet.annotations.reading import (
+    MOST_NAMES,
     WHOLE,
     Found,
     Notes,
@@ -102,6 +103,8 @@ def _listed(root: Path, listing: Path) -> list[str]:
         if re.search(r"^kpt_shape\s*:", text, re.MULTILINE):
             raise Error(f"{listing} is of key points (kpt_shape), which are no masks; export for segmentation.")
         found = yaml_names(text, listing)
+    if len(found) > MOST_NAMES:
+        raise Error(f"{listing} names {len(found)} classes, at most {MOST_NAMES} are read; remove what is not used.")
     if not found:
         raise Error(f"{listing} names no classes; write one per line, or names: [...] in a data.yaml.")
     return [class_name(name, listing) for name in found]
@@ -109,7 +112,10 @@ def _listed(root: Path, listing: Path) -> list[str]:
 
 def _classes_in(path: Path) -> set[int]:
     """The classes of a file of labels; what is wrong with it is told when it is drawn."""
-    words = {line.split(maxsplit=1)[0] for line in read_text(path).splitlines() if line.strip()}
+    text = read_text(path)
+    if (count := text.count("\n")) > _MOST_LINES:
+        raise Error(f"{path} has {count} lines, at most {_MOST_LINES} are drawn on a photograph; split it.")
+    words = {line.split(maxsplit=1)[0] for line in text.splitlines() if line.strip()}
     return {int(word) for word in words if word.isascii() and word.isdigit() and len(word) < 10}
 
 
@@ -135,8 +141,6 @@ def _draw(
     photo = only_photo(photos.root, candidates, expected, str(path))
     size = photos.size(photo)
     lines = [(number, line) for number, line in enumerate(read_text(path).splitlines(), 1) if line.strip()]
-    if len(lines) > _MOST_LINES:
-        raise Error(f"{path} has {len(lines)} lines, at most {_MOST_LINES} are drawn on a photograph; split it.")
     work = Work(path)
     polygons = []
     for number, line in lines:
@@ -217,6 +221,8 @@ def _flow(text: str, at: int, keyed: bool) -> list[tuple[int | None, str]]:
             at = _skipped(text, at + 1)
         name, at = _scalar(text, at, ",[]{}")
         entries.append((None if key is None else int(key), name))
+        if len(entries) > MOST_NAMES:
+            return entries
         at = _skipped(text, at)
         if text[at] == ",":
             at += 1
