@@ -59,8 +59,8 @@ def test_several_annotation_files_in_a_folder_are_not_guessed_between(
     assert read_support(tmp_path).format == "labelstudio"
 
 
-@pytest.mark.parametrize("classes", [[], ["a", "a"]])
-def test_a_choice_of_classes_is_checked(tmp_path: Path, classes: list[str]) -> None:
+@pytest.mark.parametrize("classes", [[], ["a", "a"], "mug", 3, [3], [["mug"]]])
+def test_a_choice_of_classes_is_checked(tmp_path: Path, classes: object) -> None:
     with pytest.raises(Error, match="each once"):
         read_support(tmp_path, classes=classes)
 

@@ -54,7 +54,7 @@ def parse(path: Path, data: Any, notes: reading.Notes) -> Parsed:
     """Images, categories and annotations, each once."""
     found = once(path, data, "categories", "category", notes)
     annotated = reading.field(data, "annotations", list, str(path))
-    categories = {key: label_field(record, "name", f"{path}, category {key}") for key, record in found.items()}
+    categories = {key: label_field(record, "name", f"{path}, category {brief(key)}") for key, record in found.items()}
     records = once(path, data, "images", "image", notes)
     annotations: dict[Key, list[dict[str, Any]]] = {key: [] for key in records}
     problems: list[str] = []
@@ -136,24 +136,21 @@ def read(request: Request, documents: dict[Path, Any]) -> Found:
     if any(split.categories != categories for split in splits):
         listed = ", ".join(str(split.path) for split in splits[:5])
         raise Error(f"{request.path} holds {len(splits)} COCO files with different categories; name one: {listed}.")
-    ignore = {split.path: _crowds_are_ignore(request, split) for split in splits}
+    ignore = _crowds_are_ignore(request, splits)
     used = {
-        annotation["category_id"]
-        for split in splits
-        for annotation in split
-        if not (ignore[split.path] and is_crowd(annotation))
+        annotation["category_id"] for split in splits for annotation in split if not (ignore and is_crowd(annotation))
     }
-    names = class_names(name for key, name in categories.items() if key in used)
-    _note_names(request, categories, used, names)
-    values = {key: numbers(names).get(name, 0) for key, name in categories.items()}
+    labels = {key: name for key, name in categories.items() if key in used}
+    names = class_names(labels.values())
+    _note_names(request, categories, labels, names)
+    of_name = numbers(names)
+    values = {key: of_name.get(name, 0) for key, name in categories.items()}
     drawings = []
     for split in splits:
-        drawn = _Split(
-            request, split, _photos(request, split.path), values, ignore[split.path], _centres(request, split)
-        )
+        drawn = _Split(request, split, _photos(request, split.path), values, ignore, _centres(request, split))
         drawings += [partial(drawn.draw, key) for key in split.images]
     problems = [problem for split in splits for problem in split.problems]
-    return Found(names, drawings, problems, category_values(request, categories, names))
+    return Found(names, drawings, problems, category_values(request, labels, names))
 
 
 @dataclass(frozen=True)
@@ -189,17 +186,17 @@ class _Split:
         return shapes.paint(size[::-1], crowds + shapes.large_first(objects_), work).T
 
 
-def _note_names(request: Request, categories: dict[Key, str], used: set[Key], names: tuple[str, ...]) -> None:
-    unused = [name for key, name in categories.items() if key not in used]
+def _note_names(request: Request, categories: dict[Key, str], labels: dict[Key, str], names: tuple[str, ...]) -> None:
+    unused = [name for key, name in categories.items() if key not in labels]
     if unused and names:
         listed = ", ".join(unused[:10])
         request.notes.add(f"{{n}} categories have no annotation and are left out: {listed}", count=len(unused))
-    if shared := len([key for key in categories if key in used]) - len({categories[key] for key in used}):
+    if shared := len(labels) - len(set(labels.values())):
         request.notes.add("{n} categories have the name of another and are one class with it", count=shared)
 
 
 def category_values(request: Request, categories: dict[Key, str], names: tuple[str, ...]) -> tuple[int, ...] | None:
-    """The ids of the categories, where a mask has room for them."""
+    """The ids of the categories that are used, where a mask has room for them."""
     ids: dict[str, Any] = {}
     for key, name in categories.items():
         ids.setdefault(name, key)
@@ -210,20 +207,22 @@ def category_values(request: Request, categories: dict[Key, str], names: tuple[s
     return None
 
 
-def _crowds_are_ignore(request: Request, split: Parsed) -> bool:
-    """Some programs write every mask as a crowd: where a file has nothing else, they are objects."""
-    crowds = sum(is_crowd(annotation) for annotation in split)
+def _crowds_are_ignore(request: Request, splits: list[Parsed]) -> bool:
+    """Some programs write every mask as a crowd: where there is nothing else, they are objects."""
+    all_ = [annotation for split in splits for annotation in split]
+    crowds = sum(map(is_crowd, all_))
     if not crowds:
         return True
-    others = any(not is_crowd(annotation) and annotation.get("segmentation") for annotation in split)
-    ignore = request.crowds == "ignore" or (request.crowds is None and (others or split.ours))
-    if ignore and not split.ours:
+    ours = all(split.ours for split in splits)
+    others = any(not is_crowd(annotation) and annotation.get("segmentation") for annotation in all_)
+    ignore = request.crowds == "ignore" or (request.crowds is None and (others or ours))
+    if ignore and not ours:
         hint = "" if request.crowds else '; if they are objects, say --crowds objects (crowds="objects" in Python)'
-        request.notes.add(f"{{n}} crowds (iscrowd: 1) are taken as ignore{hint}", str(split.path), crowds)
+        request.notes.add(f"{{n}} crowds (iscrowd: 1) are taken as ignore{hint}", count=crowds)
     if not ignore and request.crowds is None:
         hint = 'if they are not, say --crowds ignore (crowds="ignore" in Python)'
         request.notes.add(
-            f"{{n}} crowds (iscrowd: 1) are taken for objects, there being no others; {hint}", str(split.path), crowds
+            f"{{n}} crowds (iscrowd: 1) are taken for objects, there being no others; {hint}", count=crowds
         )
     return ignore
 

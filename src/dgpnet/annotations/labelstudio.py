@@ -33,6 +33,8 @@ from dgpnet.annotations.writing import Item, objects
 from dgpnet.errors import Error
 
 _LOCAL_FILES = "/data/local-files/?d="
+#: Characters in the address of a photograph.
+_LONGEST_ADDRESS = 4096
 
 
 def recognises(data: Any) -> bool:
@@ -131,7 +133,7 @@ def _draw(
 def _photo_names(data: dict[str, Any], where: object) -> list[str]:
     """What the photograph may be called here: Label Studio keeps an address, and puts eight digits before uploads."""
     for address in [data.get("image"), *data.values()]:
-        if not isinstance(address, str):
+        if not isinstance(address, str) or len(address) > _LONGEST_ADDRESS:
             continue
         for name in _addressed(address):
             if PurePosixPath(name).suffix.lower() in PHOTO_SUFFIXES:

@@ -59,12 +59,18 @@ def read(request: Request, documents: dict[Path, Any]) -> Found:
         except Error as error:
             problems.append(str(error))
     names = class_names(name for key, name in labels.items() if key in used)
+    of_name = numbers(names)
     if unused := len(labels) - len(used):
         request.notes.add("{n} categories have no segment and are left out", path, unused)
-    values = {key: numbers(names).get(name, 0) for key, name in labels.items()}
+    values = {key: of_name.get(name, 0) for key, name in labels.items()}
     photos, pictures = _places(request, path)
     drawings = [partial(_Drawing(request, photos, pictures, values), *entry) for entry in annotations]
-    return Found(names, drawings, problems, coco.category_values(request, labels, names))
+    return Found(
+        names,
+        drawings,
+        problems,
+        coco.category_values(request, {key: labels[key] for key in labels if key in used}, names),
+    )
 
 
 def _segments(annotation: dict[str, Any], labels: dict[coco.Key, str], where: str) -> dict[int, coco.Key | None]:

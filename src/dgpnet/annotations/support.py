@@ -117,8 +117,8 @@ def read_support(
     none are negative examples.
     """
     path = _path(path, "path")
-    if classes is not None and (not classes or len(set(classes)) < len(classes)):
-        raise Error(f"classes={brief(list(classes))}: expected at least one name, each once.")
+    if classes is not None:
+        _check_chosen(classes)
     if not path.exists():
         raise Error(f"there is no support set at {path}; expected one of: {_KNOWN}.")
     request = Request(path, None if photos is None else _path(photos, "photos"), names, crowds, max_pixels)
@@ -152,6 +152,12 @@ def read_support(
         problems = _missing(path, chosen, shown, len(examples), notes)
     _refuse(path, problems)
     return SupportSet(found.legend(chosen), tuple(examples.values()), format_, notes)
+
+
+def _check_chosen(classes: Any) -> None:
+    some = isinstance(classes, Sequence) and not isinstance(classes, (str, bytes)) and len(classes) > 0
+    if not some or not all(isinstance(name, str) for name in classes) or len(set(classes)) < len(classes):
+        raise Error(f"classes={brief(classes)}: expected a list of at least one name, each once.")
 
 
 def _path(value: Any, what: str) -> Path:

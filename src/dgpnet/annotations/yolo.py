@@ -127,12 +127,14 @@ def _named(request: Request, listed: list[str], used: set[int]) -> tuple[tuple[s
         request.notes.add(f"{{n}} classes of the list are nowhere and are left out: {shown}", count=len(unused))
     if repeated := len(listed) - len(set(listed)):
         request.notes.add("{n} classes have the name of another and are one class with it", count=repeated)
-    return names, [numbers(names).get(name, 0) for name in listed]
+    of_name = numbers(names)
+    return names, [of_name.get(name, 0) for name in listed]
 
 
 def _numbers(names: tuple[str, ...], listed: list[str]) -> tuple[int, ...]:
     """What stands for each class in a mask: its number, which begins with 0, plus 1."""
-    return tuple(listed.index(name) + 1 for name in names)
+    number = {name: position for position, name in reversed(list(enumerate(listed, 1)))}
+    return tuple(number[name] for name in names)
 
 
 def _draw(

@@ -24,7 +24,7 @@ from dgpnet.data.parallel import parallel_map
 from dgpnet.data.scan import MIN_PIXELS, count_pixels, pairs_of
 from dgpnet.errors import Error
 from dgpnet.files import inside
-from dgpnet.images import IGNORE, photo_size, read_photo
+from dgpnet.images import IGNORE, MAX_PIXELS, photo_size, read_photo
 
 FOLDS = 4
 CHUNK = 64
@@ -165,6 +165,8 @@ def _photograph(file: Path, key: annotations.Key, record: dict[str, Any]) -> tup
     size = reading.size_field(record, "height", "width", where)
     if size is None:
         raise Error(f"{where}: 'height' and 'width' are missing; export it again.")
+    if size[0] * size[1] > MAX_PIXELS:
+        raise Error(f"{where}: {size[1]} × {size[0]} pixels are more than the {MAX_PIXELS:,} allowed; shrink it.")
     return reading.field(record, "file_name", str, where), size
 
 
