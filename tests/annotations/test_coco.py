@@ -16,6 +16,7 @@ from pycocotools import mask as pycoco
 
 from dgpnet import images
 from dgpnet.annotations import Item, coco, export, read_support, shapes
+from dgpnet.annotations.legend import Legend
 from dgpnet.annotations.reading import Notes
 from dgpnet.annotations.shapes import Work
 from dgpnet.errors import Error
@@ -395,3 +396,14 @@ def test_a_photograph_is_found_by_its_own_name_or_where_images_says(
     with pytest.raises(Error, match="--images"):
         read_support(written(GOOD))
     assert read_support(written(GOOD), photos=tmp_path / "elsewhere").classes == ("dog",)
+
+
+@pytest.mark.parametrize("colour", [[1, 2, 250], "#0102fa"])
+def test_colours_of_categories_are_kept(written: Callable[[Any], Path], colour: Any) -> None:
+    data = document(
+        {"category_id": 18, "segmentation": [SQUARE]}, {"category_id": 5, "segmentation": [[1, 6, 3, 6.5, 3, 8]]}
+    )
+    data["categories"][0]["color"] = colour
+    data["categories"][1]["color"] = [1, 2, 300]  # none, so the palette's
+    legend = read_support(written(data)).legend
+    assert legend.colours == ((1, 2, 250), Legend.of(["cat"], [5]).colours[0])

@@ -1,6 +1,7 @@
 """COCO instances: polygons, run lengths compressed or not, crowds as ignore or as objects."""
 
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +14,7 @@ import numpy as np
 
 from dgpnet import files, images
 from dgpnet.annotations import outlines, reading, shapes
-from dgpnet.annotations.legend import LARGEST
+from dgpnet.annotations.legend import LARGEST, Colour, Legend
 from dgpnet.annotations.reading import IGNORED, Found, Photos, Request, brief, class_names, label_field, numbers
 from dgpnet.annotations.runs import Ints, Runs, counted, counts_of, together
 from dgpnet.annotations.shapes import Float, Labels, Patch, Work
@@ -35,7 +36,8 @@ def recognises(data: Any) -> bool:
 class Parsed:
     """What a COCO file holds, by its identifiers, and what is wrong with it, a sentence each.
 
-    annotations: of each image, in the file's order. ours: written by this program.
+    annotations: of each image, in the file's order. colours: of the categories that have one. ours: written by this
+    program.
     """
 
     path: Path
@@ -43,6 +45,7 @@ class Parsed:
     categories: dict[Key, str]
     annotations: dict[Key, list[dict[str, Any]]]
     problems: list[str] = field(default_factory=list)
+    colours: dict[str, Colour] = field(default_factory=dict)
     ours: bool = False
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -81,7 +84,18 @@ def parse(path: Path, data: Any, notes: reading.Notes) -> Parsed:
             problems.append(str(error))
     info = data.get("info")
     ours = isinstance(info, dict) and info.get("description") == "dgpnet"
-    return Parsed(path, records, categories, annotations, problems, ours)
+    colours = {categories[key]: colour for key, record in found.items() if (colour := _colour(record)) is not None}
+    return Parsed(path, records, categories, annotations, problems, colours, ours)
+
+
+def _colour(category: dict[str, Any]) -> Colour | None:
+    """What a category is drawn in, [red, green, blue] or "#rrggbb"; None where it does not say."""
+    given = category.get("color")
+    if isinstance(given, str) and re.fullmatch("#[0-9a-fA-F]{6}", given):
+        given = list(bytes.fromhex(given[1:]))
+    if isinstance(given, list) and len(given) == 3 and all(type(part) is int and 0 <= part <= 255 for part in given):
+        return given[0], given[1], given[2]
+    return None
 
 
 def once(path: Path, data: Any, key: str, what: str, notes: reading.Notes) -> dict[Key, dict[str, Any]]:
@@ -150,7 +164,16 @@ def read(request: Request, documents: dict[Path, Any]) -> Found:
         drawn = _Split(request, split, _photos(request, split.path), values, ignore, _centres(request, split))
         drawings += [partial(drawn.draw, key) for key in split.images]
     problems = [problem for split in splits for problem in split.problems]
-    return Found(names, drawings, problems, category_values(request, labels, names))
+    kept = category_values(request, labels, names)
+    return Found(names, drawings, problems, kept, _colours(splits[0], names, kept))
+
+
+def _colours(parsed: Parsed, names: tuple[str, ...], values: tuple[int, ...] | None) -> tuple[Colour, ...] | None:
+    """Those that the file gives, and the palette's for classes without."""
+    if not any(name in parsed.colours for name in names):
+        return None
+    others = Legend.of(names, values).colours
+    return tuple(parsed.colours.get(name, other) for name, other in zip(names, others, strict=True))
 
 
 @dataclass(frozen=True)
