@@ -161,7 +161,7 @@ def read(request: Request, documents: dict[Path, Any]) -> Found:
     values = {key: of_name.get(name, 0) for key, name in categories.items()}
     drawings = []
     for split in splits:
-        drawn = _Split(request, split, _photos(request, split.path), values, ignore, _centres(request, split))
+        drawn = _Split(request, split, _photos(request, split.path), values, ignore)
         drawings += [partial(drawn.draw, key) for key in split.images]
     problems = [problem for split in splits for problem in split.problems]
     kept = category_values(request, labels, names)
@@ -178,15 +178,13 @@ def _colours(parsed: Parsed, names: tuple[str, ...], values: tuple[int, ...] | N
 
 @dataclass(frozen=True)
 class _Split:
-    """How the images of a file are drawn. values: of each category. ignore: what crowds are, or else objects.
-    centres: the corners of polygons are pixels."""
+    """How the images of a file are drawn. values: of each category. ignore: what crowds are, or else objects."""
 
     request: Request
     parsed: Parsed
     photos: Photos
     values: dict[Key, int]
     ignore: bool
-    centres: bool
 
     def draw(self, key: Key) -> tuple[Path, Labels]:
         image = self.parsed.images[key]
@@ -201,7 +199,7 @@ class _Split:
         crowds, objects_ = [], []
         for annotation in self.parsed.annotations[key]:
             where = _Place(self.parsed.path, "annotation", annotation)
-            covered = covers(annotation, size, where, work, self.request.notes, centres=self.centres)
+            covered = covers(annotation, size, where, work, self.request.notes, centres=not self.parsed.ours)
             if covered is not None and self.ignore and is_crowd(annotation):
                 crowds.append((IGNORED, covered))
             elif covered is not None:
@@ -267,26 +265,6 @@ def _photos(request: Request, path: Path) -> Photos:
     return Photos(root, bases, request.max_pixels)
 
 
-def _centres(request: Request, split: Parsed) -> bool:
-    """Whether the corners of all polygons are whole numbers: then they are pixels, and not the corners of pixels."""
-    if split.ours:
-        return False
-    count = 0
-    for annotation in split:
-        for part in _parts(annotation):
-            if isinstance(part, list) and part:
-                try:
-                    xy = np.asarray(part, np.float64)
-                except (TypeError, ValueError, OverflowError):
-                    continue
-                if not shapes.whole([xy]):
-                    return False
-                count += 1
-    if count:
-        request.notes.add(reading.WHOLE, str(split.path), count)
-    return count > 0
-
-
 def covers(
     annotation: dict[str, Any],
     size: tuple[int, int],
@@ -299,7 +277,7 @@ def covers(
 ) -> Runs | None:
     """The pixels of an annotation, as runs down the columns; None, which is noted, where it has none.
 
-    centres: corners of polygons are pixels. first_only: only the first polygon of the object counts.
+    centres: corners that are whole numbers are pixels. first_only: only the first polygon of the object counts.
     """
     found = []
     parts = _parts(annotation)
@@ -308,7 +286,8 @@ def covers(
         if isinstance(part, dict):
             found.append(_run_lengths(part, size, where, work))
         elif (xy := _corners(part, size, where)) is not None:
-            if centres:
+            if centres and shapes.whole(xy, size):
+                notes.add(reading.WHOLE, where)
                 found.append(shapes.fill_outline(xy[:, ::-1], size[::-1], work))
             else:
                 found.append(shapes.fill_as_coco(xy, size, work))

@@ -16,7 +16,6 @@ from dgpnet import files, images
 from dgpnet.annotations import outlines, shapes
 from dgpnet.annotations.reading import (
     IGNORE_LABEL,
-    WHOLE,
     Found,
     Notes,
     Photos,
@@ -24,6 +23,7 @@ from dgpnet.annotations.reading import (
     brief,
     class_names,
     field,
+    filled,
     label_field,
     last_part,
     numbers,
@@ -74,12 +74,11 @@ def _draw(notes: Notes, path: Path, data: Any, photos: Photos, values: dict[str,
     size = size_field(data, "imageHeight", "imageWidth", path) or photos.size(photo)
     turn = photos.turn(size, photo, path)
     work = Work(path)
-    centres = _centres(data["shapes"], path, notes)
 
     def pieces() -> Iterator[tuple[int, Patch | Runs]]:
         for number, shape in enumerate(data["shapes"], 1):
             where = f"{path}, shape {number} ({shape['label']})"
-            covered = _covers(shape, size, where, work, notes, centres)
+            covered = _covers(shape, size, where, work, notes)
             if covered is not None:
                 yield values[shape["label"]], covered
 
@@ -91,21 +90,7 @@ def _kind(shape: Any, where: object) -> str:
     return field(shape, "shape_type", str, where) if shape.get("shape_type") is not None else "polygon"
 
 
-def _centres(found: list[Any], path: Path, notes: Notes) -> bool:
-    """Whether the corners of all polygons of a file are whole numbers: then they are pixels."""
-    outlines_ = [shape.get("points") for shape in found if _kind(shape, path) == "polygon"]
-    try:
-        centres = bool(outlines_) and shapes.whole(np.asarray(points, np.float64) for points in outlines_)
-    except (TypeError, ValueError, OverflowError):
-        return False
-    if centres:
-        notes.add(WHOLE, path, len(outlines_))
-    return centres
-
-
-def _covers(
-    shape: Any, size: tuple[int, int], where: object, work: Work, notes: Notes, centres: bool
-) -> Patch | Runs | None:
+def _covers(shape: Any, size: tuple[int, int], where: object, work: Work, notes: Notes) -> Patch | Runs | None:
     """The pixels of a shape; None, which is noted, where it has none."""
     kind = _kind(shape, where)
     points = field(shape, "points", list, where)
@@ -115,7 +100,7 @@ def _covers(
     if (kind in _OUTLINED and len(points) < 3) or len(points) < 2:
         notes.add("{n} shapes have too few points and are left out", where)
         return None
-    covered = _drawn(kind, shape, points, size, where, work, centres)
+    covered = _drawn(kind, shape, points, size, where, work, notes)
     if not (covered.area if isinstance(covered, Runs) else covered.pixels.any()):
         notes.add("{n} shapes cover no pixel and are left out", where)
         return None
@@ -123,10 +108,10 @@ def _covers(
 
 
 def _drawn(
-    kind: str, shape: Any, points: list[Any], size: tuple[int, int], where: object, work: Work, centres: bool
+    kind: str, shape: Any, points: list[Any], size: tuple[int, int], where: object, work: Work, notes: Notes
 ) -> Patch | Runs:
-    if kind == "polygon" and centres:
-        return shapes.fill_outline(shapes.vertices(points, size, where), size, work)
+    if kind == "polygon":
+        return filled(shapes.vertices(points, size, where), size, where, work, notes)
     if kind in _OUTLINED or (kind == "rectangle" and len(points) == 4):
         return shapes.fill_polygon(shapes.vertices(points, size, where), size, work)
     if kind == "rectangle":

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from dgpnet import files, images
+from dgpnet.annotations import shapes
 from dgpnet.annotations.legend import Colour, Legend
-from dgpnet.annotations.shapes import Labels
+from dgpnet.annotations.runs import Runs
+from dgpnet.annotations.shapes import Float, Labels, Work
 from dgpnet.errors import Error, shortened
 
 #: Names that are no classes, in every format that has names; the first two are labelme's customs.
@@ -48,9 +50,7 @@ PHOTO_SUFFIXES: Final = frozenset(
 )
 
 #: The note on outlines that go from pixel to pixel (`shapes.fill_outline`).
-WHOLE: Final = (
-    "the corners of {n} outlines are whole numbers and taken for centres of pixels, which belong to the shape"
-)
+WHOLE: Final = "the corners of {n} outlines are whole numbers and taken for pixels, which belong to the shape"
 
 #: Finds a photograph and draws its mask: (H, W) of integers, 0 background, 1..N the reader's names, IGNORED. Raises
 #: Error.
@@ -230,6 +230,14 @@ def only_photo(root: Path, candidates: Sequence[Path], expected: Path, where: ob
         names = ", ".join(path.name for path in candidates)
         raise Error(f"{where}: {names} all have its name in {expected.parent}; keep one of them.")
     return within(root, candidates[0].relative_to(root), where)
+
+
+def filled(xy: Float, size: tuple[int, int], where: object, work: Work, notes: Notes) -> Runs:
+    """The pixels of a polygon (N, 2), by the rule that its corners tell: whole numbers are pixels."""
+    if not shapes.whole(xy, size):
+        return shapes.fill_polygon(xy, size, work)
+    notes.add(WHOLE, where)
+    return shapes.fill_outline(xy, size, work)
 
 
 def last_part(name: str) -> str:

@@ -35,8 +35,9 @@ _DENSE, _SPREAD = 64, 8
 _CHUNK: Final = 1 << 18
 #: How many times finer than pixels the grid is on which COCO's tools draw outlines.
 _FINER: Final = 5
-#: How far from a whole number a coordinate may be that was one before it was written as a fraction.
-_ROUNDING: Final = 0.01
+#: How far from a whole number a corner may be and still be one, in pixels and in parts of the photograph's longer side:
+#: some programs keep five decimals of a fraction.
+_ROUNDING: Final = (0.05, 1e-5)
 
 
 class Patch(NamedTuple):
@@ -148,12 +149,11 @@ def vertices(
     return xy
 
 
-def whole(outlines: Iterable[Float]) -> bool:
-    """Whether all corners of all outlines (N, 2) are whole numbers, as they are where outlines go from pixel to pixel.
+def whole(xy: Float, size: tuple[int, int]) -> bool:
+    """Whether all corners of an outline (N, 2) are whole numbers, as they are where it goes from pixel to pixel.
 
     What was written as a fraction of the photograph's sides need not be quite whole any more."""
-    with np.errstate(invalid="ignore"):
-        return all(bool((np.abs(xy - np.rint(xy)) < _ROUNDING).all()) for xy in outlines)
+    return bool(np.abs(xy - np.rint(xy)).max() <= min(_ROUNDING[0], _ROUNDING[1] * max(size)))
 
 
 def fill_polygon(xy: Float, size: tuple[int, int], work: Work | None = None) -> Runs:

@@ -10,7 +10,6 @@ import numpy as np
 
 from dgpnet.annotations import shapes
 from dgpnet.annotations.reading import (
-    WHOLE,
     Found,
     Notes,
     Photos,
@@ -19,6 +18,7 @@ from dgpnet.annotations.reading import (
     class_name,
     class_names,
     field,
+    filled,
     last_part,
     numbers,
     only,
@@ -232,10 +232,7 @@ def _polygon(region: _Region, size: tuple[int, int], work: Work, notes: Notes) -
     if len(x) < 3:
         return Runs(np.zeros(0, np.int64), np.zeros(0, np.int64))
     xy = shapes.vertices(list(zip(x, y, strict=True)), size, region.where)
-    if not shapes.whole([xy]):
-        return shapes.fill_polygon(xy, size, work)
-    notes.add(WHOLE, region.where)
-    return shapes.fill_outline(xy, size, work)
+    return filled(xy, size, region.where, work, notes)
 
 
 def _round_or_box(region: _Region, size: tuple[int, int], work: Work) -> Runs:

@@ -11,7 +11,6 @@ from dgpnet import files, images
 from dgpnet.annotations import outlines, shapes
 from dgpnet.annotations.reading import (
     MOST_NAMES,
-    WHOLE,
     Found,
     Notes,
     Photos,
@@ -20,6 +19,7 @@ from dgpnet.annotations.reading import (
     class_name,
     class_names,
     files_in,
+    filled,
     numbers,
     only_photo,
     photos_by_stem,
@@ -163,19 +163,15 @@ def _draw(
             work.spend(len(rest))
             pairs = list(zip(rest[::2], rest[1::2], strict=True))
             polygons.append((where, values[int(category)], shapes.vertices(pairs, size, where, unit=1)))
-    return photo, shapes.paint(size, shapes.large_first(_pieces(notes, path, polygons, size, work)), work)
+    return photo, shapes.paint(size, shapes.large_first(_pieces(notes, polygons, size, work)), work)
 
 
 def _pieces(
-    notes: Notes, path: Path, polygons: list[tuple[str, int, Float]], size: tuple[int, int], work: Work
+    notes: Notes, polygons: list[tuple[str, int, Float]], size: tuple[int, int], work: Work
 ) -> Iterator[tuple[int, Runs]]:
     """(value, pixels) of the polygons that have any."""
-    fill = shapes.fill_polygon
-    if polygons and shapes.whole(xy for _, _, xy in polygons):
-        fill = shapes.fill_outline
-        notes.add(WHOLE, path, len(polygons))
     for where, value, xy in polygons:
-        covered = fill(xy, size, work)
+        covered = filled(xy, size, where, work, notes)
         if covered.area:
             yield value, covered
         else:
