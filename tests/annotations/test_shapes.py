@@ -139,7 +139,7 @@ def test_an_outline_from_pixel_to_pixel_holds_its_border() -> None:
 
 
 def test_whole_numbers_may_have_been_fractions() -> None:
-    assert shapes.whole(np.array([(3, 4.001), (0, 7)]), (100, 100))
+    assert shapes.whole(np.array([(3, 4.0005), (0, 7)]), (100, 100))
     assert not shapes.whole(np.array([(3, 4), (3.5, 4)]), (100, 100))
     assert not shapes.whole(np.array([(3, 4.002), (0, 7)]), (100, 100))
     assert shapes.whole(np.array([(3, 4.03), (0, 7)]), (4000, 4000))  # of five decimals

@@ -71,11 +71,11 @@ def test_degenerate_polygons_are_left_out() -> None:
 
 
 def test_training_and_segmenting_read_a_file_alike(tmp_path: Path, save: Callable[..., None]) -> None:
-    """One parser, one way to draw; only what crowds are, and unused categories, is a matter of its own."""
+    """One parser, one way to draw; only what crowds and whole corners are is a matter of their own."""
     save(tmp_path / "images/a.png", np.zeros((30, 40, 3), np.uint8))
     crowd = {"size": [30, 40], "counts": [0, 90, 1110]}
     objects = [
-        {"category_id": 7, "segmentation": [[1.3, 2, 20.7, 3, 18, 25.1], [30, 1, 39, 1, 35, 9]]},
+        {"category_id": 7, "segmentation": [[1.3, 2, 20.7, 3, 18, 25.1], [30, 1, 39, 1, 35, 9.2]]},
         {"category_id": 3, "segmentation": [[5, 5, 12.5, 6, 9, 14]]},
         {"category_id": 3, "segmentation": [], "bbox": [0, 0, 3, 3]},
         {"category_id": 3, "segmentation": crowd, "iscrowd": 1},
