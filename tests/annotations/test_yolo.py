@@ -251,3 +251,10 @@ def test_key_points_are_refused(tree: Callable[..., Path]) -> None:
 def test_a_blank_line_in_the_list_of_classes_is_no_class(tree: Callable[..., Path]) -> None:
     with pytest.raises(Error, match="is no name for a class"):
         read_support(tree(f"1 {SQUARE}", "mug\n\nspoon\n"))
+
+
+def test_photographs_elsewhere_need_not_be_split(tree: Callable[..., Path]) -> None:
+    root = tree(f"0 {SQUARE}", "mug")
+    (root / "labels/train").mkdir()
+    (root / "labels/a.txt").rename(root / "labels/train/a.txt")
+    assert read_support(root, photos=root / "images").examples[0].photo == root / "images/a.jpg"

@@ -79,6 +79,8 @@ def read(request: Request) -> Found:
         if place_ not in found:
             found[place_] = photos_by_stem(place_)
         photos = Photos(root if request.photos is None else request.photos, (place_,), request.max_pixels)
+        if request.photos is not None and name not in found[place_] and len(name.parts) > 1:
+            name = Path(*name.parts[1:])  # a folder of photographs need not know of labels/train/
         candidates = found[place_].get(name, [])
         drawings.append(partial(_draw, request.notes, path, candidates, place_ / name, photos, values))
     return Found(names, drawings, problems, _numbers(names, names_by_number))
