@@ -5,7 +5,7 @@ READY := .venv/.ready
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
-.PHONY: demo test lint format slow fuzz clean
+.PHONY: demo test lint format slow fuzz interop clean
 
 demo: $(READY)
 	$(BIN)/dgpnet demo
@@ -30,8 +30,13 @@ slow: $(READY)
 fuzz: $(READY)
 	DGPNET_FUZZ=800 $(BIN)/pytest -q -n 2 --dist worksteal -m fuzz
 
+# Other programs read what we write, and we what they write; prints how well each agrees.
+interop: .venv-interop/.ready
+	YOLO_AUTOINSTALL=false YOLO_OFFLINE=true YOLO_CONFIG_DIR=$(CURDIR)/.venv-interop QT_QPA_PLATFORM=offscreen \
+		.venv-interop/bin/pytest -q tests/interop
+
 clean:
-	rm -rf .venv
+	rm -rf .venv .venv-interop
 
 # PyTorch first and alone, so that the build which the machine's package index offers for its version is taken and
 # nothing later replaces it. A CPU build is enough.
@@ -40,4 +45,16 @@ $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[train,hf,dev]"
+	touch $@
+
+# Some of these programs want an older NumPy and Pillow than we do. Ultralytics asks for torchvision, whose wheels need
+# another build of PyTorch, but what is used of it does without.
+.venv-interop/.ready: pyproject.toml constraints.txt
+	test -x .venv-interop/bin/python || $(PYTHON) -m venv .venv-interop
+	grep -v "^numpy=\|^pillow=" constraints.txt > .venv-interop/constraints.txt
+	.venv-interop/bin/python -m pip install --quiet --constraint .venv-interop/constraints.txt torch==2.13.0
+	.venv-interop/bin/python -m pip install --quiet --constraint .venv-interop/constraints.txt \
+		--editable ".[interop]" labelme polars psutil
+	.venv-interop/bin/python -m pip install --quiet --constraint .venv-interop/constraints.txt \
+		--no-deps torchvision ultralytics
 	touch $@

@@ -130,6 +130,7 @@ def test_run_lengths_agree_with_cocos_own_tools(mask: np.ndarray) -> None:
     assert (covered is not None) == mask.any()
     if covered is not None:
         np.testing.assert_array_equal(shapes.paint(mask.shape[::-1], [(1, covered)]).T, mask)
+        assert coco._encoded(shapes.crop(mask), mask.shape)["counts"] == theirs.decode()
 
 
 @pytest.mark.parametrize("instances", [False, True])

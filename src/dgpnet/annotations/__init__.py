@@ -1,50 +1,76 @@
-"""Masks in and out of files: index PNG, COCO, labelme, YOLO-seg, Label Studio."""
+"""Masks in and out of files: index PNG, COCO, labelme, YOLO-seg, Label Studio, CVAT, PASCAL VOC."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
 from dgpnet import images
-from dgpnet.annotations import coco, labelme, labelstudio, yolo
+from dgpnet.annotations import coco, cvat, labelme, labelstudio, voc, yolo
+from dgpnet.annotations.legend import Legend
 from dgpnet.annotations.support import Example, SupportSet, read_support
-from dgpnet.annotations.writing import Item, make_folder
+from dgpnet.annotations.writing import Item, Style, make_folder
 from dgpnet.errors import Error
 
-__all__ = ["FORMATS", "Example", "Item", "SupportSet", "export", "read_support"]
+__all__ = ["FORMATS", "Example", "Item", "Legend", "SupportSet", "export", "read_support"]
 
-FORMATS = {"coco": coco.write, "labelme": labelme.write, "yolo": yolo.write, "labelstudio": labelstudio.write}
+#: What writes each format into a folder, and returns the path written.
+FORMATS: Final[dict[str, Callable[[Path, Legend, Iterable[Item], Style], Path]]] = {
+    "coco": coco.write,
+    "labelme": labelme.write,
+    "yolo": yolo.write,
+    "labelstudio": labelstudio.write,
+    "cvat": cvat.write,
+    "voc": voc.write,
+}
 
 
 def export(
     format: str,
     out: str | Path,
-    classes: Sequence[str],
+    classes: Sequence[str] | Legend,
     items: Iterable[Item],
     *,
     instances: bool = False,
+    min_area: int = 0,
     polygons: bool = False,
+    simplify: float = 0.0,
+    prefix: str = "",
 ) -> Path:
-    """Write masks into the folder `out` as "coco" (coco.json), "labelme" (labelme/), "yolo" (yolo/) or "labelstudio"
-    (labelstudio.json), and return the path written. `read_support(path, photos=...)` reads it back.
+    """Write masks into the folder `out` as "coco" (coco.json), "labelme" (labelme/), "yolo" (yolo/), "labelstudio"
+    (labelstudio.json), "cvat" (cvat.xml) or "voc" (voc/), and return the path written. `read_support(path,
+    photos=...)` reads it back.
 
+    classes: names of the values 1..C, or a Legend that says by which numbers and colours files know them.
     items are taken one by one, so memory does not grow with their number; every file appears whole or not at all.
-    instances: one object per connected part instead of one per class. polygons: outlines instead of pixel masks,
-    for programs that know no others (YOLO always has them).
+    instances: one object per connected part instead of one per class; parts of fewer than `min_area` pixels are left
+    out. polygons: outlines instead of pixel masks, for programs that know no others (YOLO always has outlines, VOC
+    never). simplify: by how many pixels an outline may move, to have fewer corners.
+    prefix: what stands before the photographs' names in Label Studio's addresses ("mugs/").
     """
     if format not in FORMATS:
-        raise Error(f"unknown format {format!r}; expected one of {', '.join(FORMATS)}")
+        raise Error(f"There is no format {format!r}; expected one of {', '.join(FORMATS)}.")
+    if not (isinstance(simplify, int | float) and math.isfinite(simplify) and simplify >= 0):
+        raise Error(f"simplify={simplify!r}: expected a number of pixels, 0 or more.")
+    if not isinstance(min_area, int) or min_area < 0:
+        raise Error(f"min_area={min_area!r}: expected a whole number of pixels, 0 or more.")
+    legend = classes if isinstance(classes, Legend) else Legend.of(classes)
     out = Path(out)
     make_folder(out)
-    return FORMATS[format](out, classes, _checked(items, len(classes)), instances=instances, polygons=polygons)
+    style = Style(instances, min_area, polygons, float(simplify), prefix)
+    return FORMATS[format](out, legend, _checked(items, len(legend.names)), style)
 
 
 def _checked(items: Iterable[Item], classes: int) -> Iterator[Item]:
     for item in items:
         if item.mask.ndim != 2 or item.mask.dtype != np.uint8:
-            raise Error(f"{item.name}: a mask is (H, W) uint8, this one {item.mask.shape} {item.mask.dtype}")
+            raise Error(f"{item.name}: a mask is (H, W) uint8, this one {item.mask.shape} {item.mask.dtype}.")
         if (over := item.mask[(item.mask > classes) & (item.mask != images.IGNORE)]).size:
             raise Error(
-                f"{item.name}: the mask has the value {over[0]}, there are only {classes} classes; name them all"
+                f"{item.name}: the mask has the value {over[0]}, there are only {classes} classes; name them all."
             )
+        if item.scores is not None and len(item.scores) != classes:
+            raise Error(f"{item.name}: {len(item.scores)} scores for {classes} classes; give one for each.")
         yield item

@@ -4,7 +4,7 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,12 +13,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from dgpnet import files, images
-from dgpnet.annotations import outlines, reading, shapes
+from dgpnet.annotations import reading, shapes
 from dgpnet.annotations.legend import LARGEST, Colour, Legend
 from dgpnet.annotations.reading import IGNORED, Found, Photos, Request, brief, class_names, label_field, numbers
 from dgpnet.annotations.runs import Ints, Runs, counted, counts_of, together
 from dgpnet.annotations.shapes import Float, Labels, Patch, Work
-from dgpnet.annotations.writing import Item, objects
+from dgpnet.annotations.writing import Item, Style, objects
 from dgpnet.errors import Error
 
 Key = int | str
@@ -369,23 +369,26 @@ def _decompressed(text: bytes, where: object) -> Ints:
     return values
 
 
-def write(out: Path, classes: Sequence[str], items: Iterable[Item], *, instances: bool, polygons: bool) -> Path:
-    """`out`/coco.json: one annotation per class and photograph, or per part with `instances`; ignore as a crowd."""
+def write(out: Path, legend: Legend, items: Iterable[Item], style: Style) -> Path:
+    """`out`/coco.json: one annotation per class and photograph, or per part with `instances`; ignore as a crowd.
+
+    The legend's values are the categories' ids, and its colours their `color`, as in COCO's panoptic files.
+    """
     path = out / "coco.json"
-    categories = [{"id": number, "name": name} for number, name in enumerate(classes, 1)]
     # Annotations come after all images in the file, but are known with them: they wait in a file of their own.
     with (
         files.atomic(path) as temporary,
         temporary.open("w", encoding="utf-8") as file,
         tempfile.TemporaryFile("w+", dir=out, encoding="utf-8") as waiting,
     ):
-        file.write(f'{{"info": {{"description": "dgpnet"}}, "categories": {json.dumps(categories)}, "images": [')
+        head = {"info": {"description": "dgpnet"}, "licenses": [], "categories": _categories(legend)}
+        file.write(json.dumps(head)[:-1] + ', "images": [')
         count = 0
         for number, item in enumerate(items, 1):
-            height, width = item.mask.shape
+            height, width = item.size
             image = {"id": number, "file_name": item.name, "width": width, "height": height}
             file.write(("\n" if number == 1 else ",\n") + json.dumps(image))
-            for annotation in _annotations(item, len(classes), instances, polygons):
+            for annotation in _annotations(item, legend, style):
                 count += 1
                 annotation = {"id": count, "image_id": number, **annotation}
                 waiting.write(("\n" if count == 1 else ",\n") + json.dumps(annotation))
@@ -396,30 +399,50 @@ def write(out: Path, classes: Sequence[str], items: Iterable[Item], *, instances
     return path
 
 
-def _annotations(item: Item, classes: int, instances: bool, polygons: bool) -> Iterator[dict[str, Any]]:
-    for value, patch in objects(item.mask, classes, instances):
+def _categories(legend: Legend) -> list[dict[str, Any]]:
+    """The classes, then those that were not learned."""
+    learned = [
+        {"id": value, "name": name, "color": list(colour)}
+        for value, name, colour in zip(legend.values, legend.names, legend.colours, strict=True)
+    ]
+    return learned + [{"id": value, "name": name} for value, name in legend.unused]
+
+
+def _annotations(item: Item, legend: Legend, style: Style) -> Iterator[dict[str, Any]]:
+    for value, patch in objects(item.mask, legend, style):
         height, width = patch.pixels.shape
         crowd = value == images.IGNORE
         annotation: dict[str, Any] = {
-            "category_id": 1 if crowd else value,  # a crowd needs some category; every reader takes it for ignore
+            # A crowd needs some category; every reader takes it for ignore.
+            "category_id": legend.values[0 if crowd else value - 1],
             "iscrowd": int(crowd),
             "bbox": [patch.left, patch.top, width, height],
             "area": int(patch.pixels.sum()),
-            "segmentation": _outline(patch) if polygons and not crowd else _compressed(patch, item.mask.shape),
+            "segmentation": _outline(patch, style) if style.polygons and not crowd else _encoded(patch, item.size),
         }
-        if item.score is not None:
-            annotation["score"] = item.score
+        if (score := item.score_of(value)) is not None:
+            annotation["score"] = score
         yield annotation
 
 
-def _outline(patch: Patch) -> list[list[float]]:
-    return [patch.placed(xy).ravel().tolist() for xy in outlines.polygons(patch.pixels)]
+def _outline(patch: Patch, style: Style) -> list[list[float]]:
+    return [xy.ravel().round(2).tolist() for xy in style.outlines(patch)]
 
 
-def _compressed(patch: Patch, size: tuple[int, ...]) -> dict[str, Any]:
-    from pycocotools import mask as pycoco
-
+def _encoded(patch: Patch, size: tuple[int, int]) -> dict[str, Any]:
     height, width = size
-    counts = counts_of(patch.turned, (width, height)).tolist()
-    compressed = pycoco.frPyObjects({"counts": counts, "size": [height, width]}, height, width)
-    return {"size": [height, width], "counts": compressed["counts"].decode()}
+    counts = counts_of(patch.turned, (width, height))  # COCO goes down the columns
+    return {"size": [height, width], "counts": _compressed(counts).decode()}
+
+
+def _compressed(counts: Ints) -> bytes:
+    """The inverse of `_decompressed`."""
+    values = counts.copy()
+    values[3:] -= counts[1:-2]
+    magnitude = np.where(values < 0, ~values, values)
+    lengths = 1 + (magnitude[:, None] >= 1 << (5 * np.arange(1, 8) - 1)).sum(1)  # digits; the highest bit is the sign
+    last = np.cumsum(lengths) - 1
+    place = np.arange(last[-1] + 1) - np.repeat(last - lengths + 1, lengths)
+    digits = np.repeat(values, lengths) >> (5 * place) & 0x1F
+    digits += np.where(place < np.repeat(lengths, lengths) - 1, 0x20, 0) + 48
+    return digits.astype(np.uint8).tobytes()

@@ -4,7 +4,7 @@ import base64
 import binascii
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -13,9 +13,9 @@ import numpy as np
 from PIL import Image
 
 from dgpnet import files, images
-from dgpnet.annotations import outlines, shapes
+from dgpnet.annotations import shapes
+from dgpnet.annotations.legend import Legend
 from dgpnet.annotations.reading import (
-    IGNORE_LABEL,
     Found,
     Notes,
     Photos,
@@ -31,7 +31,7 @@ from dgpnet.annotations.reading import (
 )
 from dgpnet.annotations.runs import Runs
 from dgpnet.annotations.shapes import Bool, Labels, Patch, Work
-from dgpnet.annotations.writing import Item, make_folder, objects, place
+from dgpnet.annotations.writing import Item, Style, make_folder, name_of, objects, place
 from dgpnet.errors import Error
 
 #: Kinds of shapes that enclose nothing.
@@ -155,20 +155,20 @@ def _decoded(text: str, size: tuple[int, int], where: object, work: Work) -> Boo
         raise Error(f"{where}: 'mask' is not a PNG in base64; draw it again.") from None
 
 
-def write(out: Path, classes: Sequence[str], items: Iterable[Item], *, instances: bool, polygons: bool) -> Path:
+def write(out: Path, legend: Legend, items: Iterable[Item], style: Style) -> Path:
     """`out`/labelme/: a JSON file per photograph; one shape per class, or per part with `instances`."""
     folder = out / "labelme"
     make_folder(folder)
-    taken: set[Path] = set()
+    taken: set[int] = set()
     for item in items:
-        height, width = item.mask.shape
-        document = {
+        height, width = item.size
+        document: dict[str, Any] = {
             "version": "5.5.0",  # of labelme, whose layout this is
             "flags": {},
             "shapes": [
-                shape | {"label": classes[value - 1] if value <= len(classes) else IGNORE_LABEL}
-                for number, (value, patch) in enumerate(objects(item.mask, len(classes), instances), 1)
-                for shape in (_polygon_shapes(patch, number) if polygons else [_mask_shape(patch)])
+                shape | {"label": name_of(value, legend)}
+                for number, (value, patch) in enumerate(objects(item.mask, legend, style), 1)
+                for shape in (_polygon_shapes(patch, style, number) if style.polygons else [_mask_shape(patch)])
             ],
             "imagePath": PurePosixPath(item.name).name,
             "imageData": None,
@@ -183,11 +183,11 @@ def write(out: Path, classes: Sequence[str], items: Iterable[Item], *, instances
 _EMPTY_SHAPE: Final[dict[str, Any]] = {"group_id": None, "description": "", "flags": {}, "mask": None}
 
 
-def _polygon_shapes(patch: Patch, group: int) -> list[dict[str, Any]]:
-    """One polygon per part, in a group that tells labelme that they are one object."""
+def _polygon_shapes(patch: Patch, style: Style, group: int) -> list[dict[str, Any]]:
+    """One polygon per part, in a group that tells labelme that they are one object. Corners are centres of pixels."""
     return [
-        _EMPTY_SHAPE | {"shape_type": "polygon", "group_id": group, "points": patch.placed(xy).tolist()}
-        for xy in outlines.polygons(patch.pixels)
+        _EMPTY_SHAPE | {"shape_type": "polygon", "group_id": group, "points": xy.tolist()}
+        for xy in style.outlines(patch, centres=True)
     ]
 
 

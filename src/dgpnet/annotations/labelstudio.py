@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -11,9 +11,9 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 import numpy as np
 
 from dgpnet import files, images
-from dgpnet.annotations import brush, outlines, shapes
+from dgpnet.annotations import brush, shapes
+from dgpnet.annotations.legend import Legend
 from dgpnet.annotations.reading import (
-    IGNORE_LABEL,
     PHOTO_SUFFIXES,
     Found,
     Notes,
@@ -29,7 +29,7 @@ from dgpnet.annotations.reading import (
 )
 from dgpnet.annotations.runs import Runs, counted
 from dgpnet.annotations.shapes import Labels, Patch, Work
-from dgpnet.annotations.writing import Item, objects
+from dgpnet.annotations.writing import Item, Style, attribute, colours_of, hex_colour, name_of, objects
 from dgpnet.errors import Error
 
 _LOCAL_FILES = "/data/local-files/?d="
@@ -207,46 +207,65 @@ def _rotation(value: Any, where: object) -> float:
     return field(value, "rotation", float, where) if value.get("rotation") is not None else 0.0
 
 
-def write(out: Path, classes: Sequence[str], items: Iterable[Item], *, instances: bool, polygons: bool) -> Path:
-    """`out`/labelstudio.json: a task per photograph, the mask as a prediction for people to correct."""
+def write(out: Path, legend: Legend, items: Iterable[Item], style: Style) -> Path:
+    """`out`/labelstudio.json: a task per photograph, the mask as a prediction for people to correct; and beside it
+    labelstudio.xml, the labelling interface of a project that takes them."""
     path = out / "labelstudio.json"
+    ignored = False
     with files.atomic(path) as temporary, temporary.open("w", encoding="utf-8") as file:
         file.write("[")
         for number, item in enumerate(items, 1):
-            prediction: dict[str, Any] = {"model_version": "dgpnet", "result": []}
+            ignored = ignored or bool((item.mask == images.IGNORE).any())
+            regions = [
+                {"id": f"{number}-{position}", **region}
+                for position, region in enumerate(_written_regions(item, legend, style), 1)
+            ]
+            prediction: dict[str, Any] = {"model_version": "dgpnet", "result": regions}
             if item.score is not None:
                 prediction["score"] = item.score
-            for value, patch in objects(item.mask, len(classes), instances):
-                label = classes[value - 1] if value <= len(classes) else IGNORE_LABEL
-                for region in _polygons(patch, item, label) if polygons else [_stroke(patch, item, label)]:
-                    region["id"] = f"{number}-{len(prediction['result']) + 1}"
-                    prediction["result"].append(region)
-            task = {"data": {"image": _LOCAL_FILES + quote(item.name)}, "predictions": [prediction]}
+            address = _LOCAL_FILES + quote(style.prefix + item.name, errors="surrogateescape")
+            task = {"data": {"image": address}, "predictions": [prediction]}
             file.write(("\n" if number == 1 else ",\n") + json.dumps(task))
         file.write("\n]\n")
+    with files.atomic(path.with_suffix(".xml")) as temporary:
+        temporary.write_text(_interface(legend, style, ignored), encoding="utf-8")
     return path
 
 
-def _region(item: Item, kind: str, label: str, value: dict[str, Any]) -> dict[str, Any]:
-    height, width = item.mask.shape
-    return {
-        "type": kind,
-        "from_name": "label",
-        "to_name": "image",
-        "original_width": width,
-        "original_height": height,
-        "image_rotation": 0,
-        "value": {**value, kind: [label]},
-    }
+def _interface(legend: Legend, style: Style, ignored: bool) -> str:
+    """Label Studio's configuration of a project: what to label, with which tool, in which colours."""
+    tool = "PolygonLabels" if style.polygons else "BrushLabels"
+    labels = "".join(
+        f"    <Label value={attribute(name)} background={attribute(hex_colour(colour))}/>\n"
+        for name, colour in colours_of(legend, ignored).items()
+    )
+    return (
+        '<View>\n  <Image name="image" value="$image"/>\n'
+        f'  <{tool} name="label" toName="image">\n{labels}  </{tool}>\n</View>\n'
+    )
 
 
-def _stroke(patch: Patch, item: Item, label: str) -> dict[str, Any]:
-    height, width = item.mask.shape
-    return _region(item, "brushlabels", label, {"format": "rle", "rle": list(brush.encode(patch, (height, width)))})
+def _written_regions(item: Item, legend: Legend, style: Style) -> Iterator[dict[str, Any]]:
+    for value, patch in objects(item.mask, legend, style):
+        score = item.score_of(value)
+        for kind, drawn in _polygons(patch, item, style) if style.polygons else [_stroke(patch, item)]:
+            yield {
+                "type": kind,
+                "from_name": "label",
+                "to_name": "image",
+                "original_width": item.size[1],
+                "original_height": item.size[0],
+                "image_rotation": 0,
+                "value": {**drawn, kind: [name_of(value, legend)]},
+                **({} if score is None else {"score": score}),
+            }
 
 
-def _polygons(patch: Patch, item: Item, label: str) -> Iterator[dict[str, Any]]:
-    height, width = item.mask.shape
-    for xy in outlines.polygons(patch.pixels):
-        percent = patch.placed(xy) * 100 / (width, height)
-        yield _region(item, "polygonlabels", label, {"points": percent.tolist(), "closed": True})
+def _stroke(patch: Patch, item: Item) -> tuple[str, dict[str, Any]]:
+    return "brushlabels", {"format": "rle", "rle": list(brush.encode(patch, item.size))}
+
+
+def _polygons(patch: Patch, item: Item, style: Style) -> Iterator[tuple[str, dict[str, Any]]]:
+    height, width = item.size
+    for xy in style.outlines(patch):
+        yield "polygonlabels", {"points": (xy * 100 / (width, height)).round(6).tolist(), "closed": True}

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dgpnet import images
-from dgpnet.annotations import coco, folder, labelme, labelstudio, panoptic, via, yolo
+from dgpnet.annotations import coco, cvat, folder, labelme, labelstudio, panoptic, via, yolo
 from dgpnet.annotations.legend import Legend
 from dgpnet.annotations.reading import IGNORED, Found, Request, brief, files_in, only, read_json, within
 from dgpnet.errors import Error, refusal
@@ -45,6 +45,7 @@ class ByContent(NamedTuple):
 BY_PATH: Final = {
     "folder": ByPath("a folder with images/ and masks/", folder.recognises, folder.read),
     "yolo": ByPath("a YOLO folder with data.yaml or classes.txt, labels/ and images/", yolo.recognises, yolo.read),
+    "cvat": ByPath("CVAT's XML for images 1.1", cvat.recognises, cvat.read),
 }
 BY_CONTENT: Final = {
     "labelme": ByContent("labelme files", labelme.recognises, labelme.read),

@@ -1,14 +1,16 @@
 """YOLO-seg: labels/*.txt beside images/, a class number and a polygon in fractions of the photograph per line."""
 
 import json
+import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from dgpnet import files, images
-from dgpnet.annotations import outlines, shapes
+from dgpnet.annotations import shapes
+from dgpnet.annotations.legend import Legend
 from dgpnet.annotations.reading import (
     MOST_NAMES,
     Found,
@@ -28,9 +30,11 @@ from dgpnet.annotations.reading import (
 )
 from dgpnet.annotations.runs import Runs
 from dgpnet.annotations.shapes import Float, Labels, Work
-from dgpnet.annotations.writing import Item, make_folder, objects, place
+from dgpnet.annotations.writing import Item, Style, make_folder, objects, place
 from dgpnet.errors import Error
 
+#: What YAML does not take as it is.
+_UNPRINTABLE: Final = "[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]"
 #: Files that name the classes, the first that is there counts.
 _LISTS: Final = ("data.yaml", "data.yml", "classes.txt", "labels/classes.txt")
 #: Bytes of a list of classes.
@@ -284,24 +288,40 @@ def _unescaped(text: str) -> str:
     return joined.encode("utf-16", "surrogatepass").decode("utf-16")  # halves of a character, as JSON has them
 
 
-def write(out: Path, classes: Sequence[str], items: Iterable[Item], *, instances: bool, polygons: bool) -> Path:
-    """`out`/yolo/: data.yaml and labels/, for photographs in images/; a line per class, or per part with `instances`.
+def write(out: Path, legend: Legend, items: Iterable[Item], style: Style) -> Path:
+    """`out`/yolo/: data.yaml and labels/train/, for photographs in images/train/; a line for each part of a class.
 
-    The format has polygons only, so `polygons` changes nothing; it has no ignore, which becomes background.
+    The format has polygons only, so `polygons` and `instances` change nothing; it has no ignore, which becomes
+    background. Corners are centres of pixels, as the programs that read it draw them.
     """
     folder = out / "yolo"
-    make_folder(folder / "labels")
-    taken: set[Path] = set()
+    make_folder(folder / "labels" / "train")
+    taken: set[int] = set()
     for item in items:
-        height, width = item.mask.shape
-        lines = []
-        for value, patch in objects(item.mask, len(classes), instances):
-            if value != images.IGNORE:
-                xy = patch.placed(outlines.single_polygon(patch.pixels)) / (width, height)
-                lines.append(f"{value - 1} " + " ".join(f"{number:.7g}" for number in xy.ravel().tolist()))
-        with files.atomic(place(folder / "labels", item.name, ".txt", taken)) as temporary:
-            temporary.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-    names = "".join(f"  {number}: {json.dumps(name)}\n" for number, name in enumerate(classes))
+        height, width = item.size
+        path = place(folder / "labels" / "train", item.name, ".txt", taken, longer=False)
+        with files.atomic(path) as temporary, temporary.open("w", encoding="ascii") as file:
+            for value, patch in objects(item.mask, legend, style):
+                for xy in style.outlines(patch, centres=True) if value != images.IGNORE else ():
+                    corners = " ".join(map(_fraction, (xy / (width, height)).ravel().tolist()))
+                    file.write(f"{legend.values[value - 1] - 1} {corners}\n")
+    names = "".join(f"  {number}: {_quoted(name)}\n" for number, name in enumerate(_numbered(legend)))
     with files.atomic(folder / "data.yaml") as temporary:
-        temporary.write_text(f"path: .\ntrain: images\nval: images\nnames:\n{names}", encoding="utf-8")
+        temporary.write_text(f"train: images/train\nval: images/train\nnames:\n{names}", encoding="utf-8")
     return folder
+
+
+def _fraction(number: float) -> str:
+    """With seven digits, and so much above that programs which read 32 bits and cut off come out on the same pixel."""
+    return f"{(math.ceil(number * 1e7) + 1) / 1e7:.7f}"
+
+
+def _numbered(legend: Legend) -> list[str]:
+    """Names of the classes 0, 1, 2, ...: programs want them all, so numbers without a class are called unused."""
+    names = dict(legend.unused) | dict(zip(legend.values, legend.names, strict=True))
+    return [names.get(value, f"unused {value - 1}") for value in range(1, max(names) + 1)]
+
+
+def _quoted(name: str) -> str:
+    """A string that JSON and YAML read alike, whatever is in it."""
+    return re.sub(_UNPRINTABLE, lambda match: f"\\u{ord(match[0]):04x}", json.dumps(name, ensure_ascii=False))
