@@ -131,6 +131,18 @@ def read_mask(
     )
 
 
+def open_mask(path: str | os.PathLike[str], *, max_pixels: int = MAX_PIXELS) -> Image.Image:
+    """A mask in the mode that it is stored in, turned as its EXIF data says: for what needs its palette or alpha."""
+    with _opened(path, max_pixels, "mask") as (image, name), _explained(name, "mask"):
+        image.load()
+        turn = _TURNS.get(_orientation(image.getexif()))
+        if turn is None:
+            return image
+        turned = image.transpose(turn)
+        turned.format = image.format
+        return turned
+
+
 def orient(array: NDArray[Any], orientation: int) -> NDArray[Any]:
     """Turn a stored (H, W, ...) array upright by its EXIF orientation, 1 to 8 (5 to 8 swap H and W)."""
     if orientation >= 5:
