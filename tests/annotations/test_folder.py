@@ -176,14 +176,14 @@ def test_a_mask_in_either_orientation_lies_on_the_photograph(
 
 def told(error: Error) -> str:
     """The sentence and its notes."""
-    return "\n".join([str(error), *error.__notes__])
+    return "\n".join([str(error), *getattr(error, "__notes__", [])])
 
 
 def test_every_broken_mask_is_named_at_once(masked: Callable[..., Path], photo: Callable[..., Path]) -> None:
     root = masked(a=INDEX, b=INDEX, c=INDEX, d=INDEX, unknown=np.full(SIZE, 9, np.uint8))
     (root / "classes.json").write_text('["mug", "spoon"]')
     Image.fromarray(np.zeros((5, 5), np.uint8)).save(root / "masks/a.png")
-    (root / "masks/b.png").write_bytes(b"")
+    (root / "masks/b.png").write_bytes(b"no picture")
     (root / "images/c.jpg").unlink()
     photo("images/d.png", SIZE)
     with pytest.raises(Error) as caught:
@@ -191,8 +191,8 @@ def test_every_broken_mask_is_named_at_once(masked: Callable[..., Path], photo: 
     message = told(caught.value)
     assert "5 problems" in message
     for name, reason in (
-        ("a.png", "5 × 5"),
-        ("b.png", "empty"),
+        ("a.png", "5 x 5"),
+        ("b.png", "no image format"),
         ("c.png", "no photograph"),
         ("d.png", "d.jpg, d.png"),
         ("unknown.png", "shows 9"),
@@ -211,15 +211,16 @@ def test_a_long_list_of_problems_is_cut(masked: Callable[..., Path]) -> None:
 
 
 def test_a_photograph_saved_as_mask_is_refused(masked: Callable[..., Path], rng: np.random.Generator) -> None:
-    with pytest.raises(Error, match=r"a\.png has \d+ different colours"):
+    with pytest.raises(Error, match=r"a\.png has \d+ colours that are nothing but edges"):
         read_support(masked(a=rng.integers(0, 255, (40, 40, 3), np.uint8)))
 
 
-def test_a_class_that_no_mask_shows_is_named(masked: Callable[..., Path]) -> None:
+def test_names_that_no_mask_shows_are_left_out_and_said(masked: Callable[..., Path]) -> None:
     root = masked(a=INDEX)
-    (root / "classes.json").write_text('["mug", "spoon", "fork"]')
-    with pytest.raises(Error, match="no mask shows fork"):
-        read_support(root)
+    (root / "classes.json").write_text('["mug", "spoon", "fork", "knife"]')
+    support = read_support(root)
+    assert support.classes == ("mug", "spoon")
+    assert "2 classes are shown by no mask and left out (first: fork)." in support.notes
 
 
 def test_only_empty_masks_are_refused(masked: Callable[..., Path]) -> None:
@@ -228,12 +229,43 @@ def test_only_empty_masks_are_refused(masked: Callable[..., Path]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", "3", '{"mug": true}', '{"mug": "red"}', '{"mug": 1, "spoon": [1, 2, 3]}', '{"mug": [1, 2]}']
-)
+    "text",
+    [
+        "{", "[]", "3", '{"mug": true}', '{"mug": "red"}', '{"mug": 1, "spoon": [1, 2, 3]}', '{"mug": [1, 2]}',
+        '{"mug": 1, "cup": 1}', '{"mug": 1, "mug": 2}', '{"1": "mug", "1": "cup"}', '["mug", "mug"]', '{"0": "mug"}',
+        '["background"]', '{"mug": 65536}', '{"mug": 1000000000000000}', '{"mug": ' + "9" * 5000 + "}", "[" * 100000,
+        '["mug", null]', '{"": 1}', '"mug"', '{"mug": "#12345g"}', '{"mug": -1}',
+    ],
+)  # fmt: skip
 def test_a_broken_class_list_is_refused(masked: Callable[..., Path], text: str) -> None:
     root = masked(a=INDEX)
     (root / "classes.json").write_text(text)
     with pytest.raises(Error, match=r"classes\.json"):
+        read_support(root)
+
+
+def test_a_class_list_elsewhere_is_not_read(
+    masked: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    root = masked(a=INDEX)
+    secret = tmp_path_factory.mktemp("outside") / "secret"
+    secret.write_text('{"password": "hunter2"}')
+    for name in ("classes.json", "labelmap.txt"):
+        (root / name).symlink_to(secret)
+        with pytest.raises(Error, match="leads outside") as caught:
+            read_support(root)
+        assert "hunter2" not in told(caught.value)
+        (root / name).unlink()
+
+
+def test_a_class_list_is_a_small_file(masked: Callable[..., Path]) -> None:
+    root = masked(a=INDEX)
+    (root / "classes.json").write_text('["mug", "spoon"' + " " * (1 << 20) + "]")
+    with pytest.raises(Error, match="no list of classes"):
+        read_support(root)
+    (root / "classes.json").unlink()
+    (root / "classes.json").mkdir()
+    with pytest.raises(Error, match="is no file"):
         read_support(root)
 
 

@@ -14,14 +14,14 @@
 | colours, white and black | | white is a class, too |
 | what is opaque is black, or a photograph | | it is the object, as if it were white |
 | #e0e0c0 among colours | | ignore, as in PASCAL VOC |
-| values that are nowhere thick, many of them | each lies between its two sides | soft edges: the nearer of the two sides |
-| values that are nowhere thick, more than 32 | otherwise | refused |
+| four and more values that are nowhere thick | each lies between its two sides | the nearer of the two sides |
+| more than 32 values that are nowhere thick | otherwise | refused |
 
 Black and white is 0 and 255 in 8 bits, 0 and 65535 in 16, one bit, or a palette or RGB of which no more is used.
 Whatever classes.json (or labelmap.txt) names is what it says there.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -41,8 +41,8 @@ from dgpnet.errors import Error
 _SHADES: Final = {"value": 4, "colour": 3}
 #: More classes than that are not even listed.
 _MOST: Final = 4096
-#: A mask with soft edges is mostly not edge.
-_MOSTLY: Final = 0.5
+#: So much of a mask with soft edges is not edge.
+_CORE: Final = 0.25
 #: No edge is as wide: a larger share of the picture that is far from anything thick makes it a photograph.
 _STRAY: Final = 0.02
 #: A border as white as this has the background in white, or an object that fills the picture.
@@ -62,7 +62,7 @@ class Meaning:
         """The mask as drawn numbers, (H, W) int32."""
         if self.anchors is not None:
             painted = painted.with_colours(self.anchors)
-        codes = _codes(painted.kind, range(painted.size), painted.table, self.by_colour)
+        codes = _codes(painted.kind, range(painted.size), painted.colours, self.by_colour)
         pixels = painted.pixels
         if self.anchors is not None:
             place_of = {code: place for place, code in enumerate(codes)}
@@ -121,9 +121,7 @@ class _File:
         return set(self.shown) - self.thick
 
 
-def decide(
-    seen: Mapping[Path, Shown], stated: Stated | None, names: Sequence[str] | None, notes: Notes
-) -> Decision:
+def decide(seen: Mapping[Path, Shown], stated: Stated | None, names: Sequence[str] | None, notes: Notes) -> Decision:
     """What every mask means. names: for what the masks show, where nothing is stated."""
     coloured = any(shown.kind == "colours" for shown in seen.values())
     coded_by = stated.coded_by if stated else "colour" if coloured else "value"
@@ -172,12 +170,12 @@ def _file(path: Path, shown: Shown, by_colour: bool, stated: Stated | None) -> _
     return _File(path, shown, counts, thick, {code_of[place] for place in shown.ramps} - thick)
 
 
-def _codes(kind: str, places: Sequence[int], colours: Sequence[int] | None, by_colour: bool) -> list[int]:
+def _codes(kind: str, places: Iterable[int], colours: Sequence[int], by_colour: bool) -> list[int]:
     """The code of each place: its value, or its colour; -1 for a value that is no colour."""
+    if by_colour and kind in ("palette", "colours"):
+        return list(colours)
     if not by_colour:
-        return list(places) if kind != "colours" else [int(c) for c in colours or ()]
-    if kind in ("palette", "colours"):
-        return [int(c) for c in colours]  # type: ignore[union-attr]
+        return list(places)
     return [WHITE_COLOUR if v == DEEP_WHITE else v * 0x010101 if v <= WHITE else -1 for v in places]
 
 
@@ -186,10 +184,10 @@ def _find_soft(files: list[_File], coded_by: str, labels: Mapping[int, str]) -> 
     thick = {code for file in files for code in file.thick}
     sure = thick | set(labels) | {0}
     shades = {code for file in files for code in file.ramps} - sure
-    enough = bool(labels) or len(shades) >= max(_SHADES[coded_by], len(thick - {0}))
+    enough = bool(labels) or (len(thick) <= MANY and len(shades) >= max(_SHADES[coded_by], len(thick - {0})))
     for file in files:
-        file.soft = enough and bool(shades & set(file.shown)) and file.seen.core >= _MOSTLY
-    hard = {code for file in files if not file.soft for code in file.shown}
+        file.soft = enough and bool(shades & set(file.shown)) and file.seen.core >= _CORE
+    hard = {code for file in files if not file.soft and len(file.thin) <= MANY for code in file.shown}
     if any(file.soft for file in files) and not (sure | hard) - {0}:
         peak = max((code for file in files for code in file.shown), key=_brightness)
         hard = {WHITE if coded_by == "value" and WHITE // 2 < peak <= WHITE else peak}
@@ -212,22 +210,19 @@ class _Known:
     def check(self, files: list[_File]) -> list[str]:
         """Decide of each file what its codes are; the sentences that refuse some."""
         problems = {file.path: problem for file in files if (problem := self._unpainted(file))}
-        for file in files:
+        whole = [file for file in files if file.path not in problems]
+        for file in whole:
             self._tell(file)
             self._sort(file)
-        whole = [file for file in files if file.path not in problems]
         others = {code for file in whole if not file.lone for code in file.classes}
         others |= {code for code, label in self.labels.items() if label not in NO_CLASS}
         ignoring = next((file for file in whole if file.ignored & {WHITE, DEEP_WHITE}), None)
         shared = {code for file in whole if not file.lone for code in _white_places(file)}
         for file in whole:
-            if file.lone and (problem := self._lone(file, others, shared, ignoring)):
+            problem = self._lone(file, others, shared, ignoring) if file.lone else None
+            if problem := problem or self._background(file):
                 problems[file.path] = problem
-            elif problem := self._background(file):
-                problems[file.path] = problem
-        for file in files[:]:
-            if file.path in problems:
-                files.remove(file)
+        files[:] = [file for file in files if file.path not in problems]
         return list(problems.values())
 
     def _unpainted(self, file: _File) -> str | None:
@@ -235,8 +230,8 @@ class _Known:
         unsure = file.thin - set(self.labels)
         if len(unsure) > MANY and (not file.soft or file.seen.stray > _STRAY):
             return (
-                f"{file.path} has {len(unsure)} {self.coded_by}s that are no more than edges, as a photograph has, or a "
-                "mask with blurred edges; paint it without smooth edges and save it as PNG."
+                f"{file.path} has {len(unsure)} {self.coded_by}s that are nothing but edges, as a photograph has, "
+                "or a mask with blurred edges; paint it without smooth edges and save it as PNG."
             )
         return None
 
@@ -254,7 +249,8 @@ class _Known:
 
     def _sort(self, file: _File) -> None:
         """Split what is shown into classes, ignore, and white that is alone."""
-        shown = {code if code in self.anchors else self._nearest(code) for code in file.shown if self._counts(file, code)}
+        counted = {code for code in file.shown if not file.soft or code in self.anchors or code not in file.ramps}
+        shown = {code if code in self.anchors else self._nearest(code) for code in counted}
         if self.labels.get(0) in (None, *NO_CLASS):
             shown -= {0}
         white = self._white(file)
@@ -265,22 +261,18 @@ class _Known:
             return
         if white == WHITE and VOID in file.seen.colours[-1:] and self.coded_by == "value":
             self._ignore(file, white, "255 is ignore in {n} masks, in PASCAL VOC's colour for it")
-        elif file.classes == {white} and shown == {white}:
+        elif file.classes == {white}:
             file.lone = True
         elif self.coded_by == "value" and white in (WHITE, DEEP_WHITE):
             self._ignore(file, white, f"{white} is ignore in {{n}} masks")
 
-    def _counts(self, file: _File, code: int) -> bool:
-        """Whether a code is more than the soft edge of others."""
-        return not file.soft or code in self.anchors or code not in file.ramps
-
     def _nearest(self, code: int) -> int:
-        def apart(other: int) -> int:
-            if self.coded_by == "value":
-                return abs(code - other)
-            return sum(((code >> shift & 0xFF) - (other >> shift & 0xFF)) ** 2 for shift in (0, 8, 16))
-
-        return min(self.anchors, key=apart)
+        """The anchor that is nearest in value or colour."""
+        anchors = np.array(sorted(self.anchors))
+        if self.coded_by == "value":
+            return int(anchors[np.abs(anchors - code).argmin()])
+        apart = sum(((anchors >> shift & 0xFF) - (code >> shift & 0xFF)) ** 2 for shift in (0, 8, 16))
+        return int(anchors[np.argmin(apart)])
 
     def _ignore(self, file: _File, code: int, note: str) -> None:
         file.classes.discard(code)
@@ -299,7 +291,7 @@ class _Known:
     def _lone(self, file: _File, others: set[int], shared: set[int], ignoring: _File | None) -> str | None:
         """White alone: the one object, or a sentence where it may be something else.
 
-        others: the classes of the other masks. shared: places that are white in the palettes of masks with more colours.
+        others: the classes of other masks. shared: places that are white in the palettes of masks with more colours.
         """
         (white,) = file.classes
         written = _written(self.coded_by, white)

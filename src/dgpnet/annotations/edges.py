@@ -17,7 +17,7 @@ Places = NDArray[np.uint8] | NDArray[np.uint16]
 Channels = NDArray[np.int32]
 
 #: How far from an edge its two sides are looked for, in pixels.
-REACH = 8
+REACH = 12
 #: Pixels that are looked at together: bounds the memory of what is computed for each.
 BAND = 1 << 20
 #: Thin pixels that are enough to tell whether a value is a shade.
@@ -62,7 +62,7 @@ def stray(inside: Bool) -> float:
     """Share of the picture that lies further than an edge reaches from everything thick. inside: `core`."""
     near = inside.copy()
     for axis in (near, near.T):
-        for step in (1, 2, 4):
+        for step in (1, 2, 4, 4):
             grown = axis.copy()
             grown[step:] |= axis[:-step]
             grown[:-step] |= axis[step:]

@@ -41,23 +41,24 @@ def read(request: Request) -> Found:
     masks = read_masks(request)
     place = Photos(request.photos or request.path, (), request.max_pixels)
     decided = masks.decision
-    drawings = [
-        partial(_drawn, mask, masks.photos[mask], meaning, place) for mask, meaning in decided.meanings.items()
-    ]
+    drawings = [partial(_drawn, mask, masks.photos[mask], meaning, place) for mask, meaning in decided.meanings.items()]
     return Found(decided.names, drawings, masks.problems, decided.values, decided.colours, decided.coded_by)
 
 
-def read_masks(request: Request, look: Look | None = None) -> Masks:
-    """What the masks below a folder are. look: looks at files, where it is not to be done one after the other."""
+def read_masks(request: Request, look: Look | None = None, *, links: bool = False) -> Masks:
+    """What the masks below a folder are.
+
+    look: looks at files, where it is not to be done one after the other. links: whether pictures may be links to
+    elsewhere, as they are where a data set is put together from others.
+    """
     root = request.path
     layout = layouts.find(root, request.photos, request.notes)
     problems = list(layout.problems)
     photos: dict[Path, Path] = {}
     for mask, photo in layout.pairs:
         try:
-            within(root, mask.relative_to(root), str(mask))
-            home = request.photos or root
-            within(home, photo.relative_to(home), str(mask))
+            if not links:
+                _guarded(mask, photo, request)
             photos[mask] = photo
         except Error as error:
             problems.append(str(error))
@@ -70,6 +71,12 @@ def read_masks(request: Request, look: Look | None = None) -> Masks:
             seen[mask] = shown
     decision = codes.decide(seen, read_stated(root, request.notes), request.names, request.notes)
     return Masks(photos, decision, [*problems, *decision.problems], layout.bare)
+
+
+def _guarded(mask: Path, photo: Path, request: Request) -> None:
+    home = request.photos or request.path
+    within(request.path, mask.relative_to(request.path), str(mask))
+    within(home, photo.relative_to(home), str(mask))
 
 
 def look_at(mask: Path, max_pixels: int = images.MAX_PIXELS) -> Shown | str:

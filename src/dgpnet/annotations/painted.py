@@ -54,6 +54,10 @@ class Painted:
             return np.arange(self.size, dtype=np.int32)[:, None]
         return np.stack([self.table >> 16, self.table >> 8 & 0xFF, self.table & 0xFF], 1).astype(np.int32)
 
+    @property
+    def colours(self) -> list[int]:
+        """The colour of each place, where it has one."""
+        return [] if self.table is None else self.table.tolist()
 
     def with_colours(self, colours: Iterable[int]) -> "Painted":
         """The same with further colours in its table, which no pixel has yet; of values all are there."""
@@ -186,17 +190,17 @@ def _alpha(image: Image.Image, place: int) -> int:
 
 def _of_jpeg(image: Image.Image, path: Path) -> Painted:
     """Black and white, up to what the compression did to it."""
-    grey = image.convert("RGB")
-    pixels = np.zeros((image.height, image.width), np.uint8)
-    for rows, colours in _strips(grey):
-        white = colours.min(2) >= WHITE - _LOSS
-        if not (white | (colours.max(2) <= _LOSS)).all():
-            raise Error(
-                f"{path} is a JPEG, whose compression changes a mask's values; only masks in plain black and white "
-                "survive that, save others as PNG."
-            )
-        pixels[rows][white] = WHITE
-    return Painted("grey", pixels, lossy=True)
+    white, between = np.zeros((2, image.height, image.width), np.uint8)
+    for rows, colours in _strips(image.convert("RGB")):
+        low, high = colours.min(2), colours.max(2)
+        white[rows] = np.where(low > WHITE // 2, WHITE, 0)
+        between[rows] = (low < WHITE - _LOSS) & (high > _LOSS)
+    if (edges.core(between) & (between > 0)).any():
+        raise Error(
+            f"{path} is a JPEG, whose compression changes a mask's values; only masks in plain black and white "
+            "survive that, save others as PNG."
+        )
+    return Painted("grey", white, lossy=True)
 
 
 def _of_layers(image: Image.Image, path: Path) -> Painted:
@@ -205,7 +209,7 @@ def _of_layers(image: Image.Image, path: Path) -> Painted:
     top = int(alpha.max())
     if 2 * int(alpha.min()) > top:
         return _of_colours(image, None, path)
-    if top == 0 and any(low != high for low, high in image.getextrema()[:3]):
+    if top == 0 and np.asarray(image).any():
         raise Error(f"{path} is wholly transparent; save the mask without transparency.")
     opaque = alpha > top // 2
     soft = bool(((alpha > 0) & (alpha < top)).any())

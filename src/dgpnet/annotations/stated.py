@@ -13,6 +13,8 @@ from dgpnet.errors import Error
 
 #: A list of names has no more bytes.
 _LARGEST: Final = 1 << 20
+#: Values or colours that can be named.
+_MOST: Final = 4096
 _EXAMPLE: Final = '{"1": "mug"} or {"mug": 1}, and for colours {"mug": [255, 0, 0]} or {"mug": "#ff0000"}'
 #: Labels that are no classes, and may stand for several values.
 NO_CLASS: Final = BACKGROUND_LABELS | {IGNORE_LABEL}
@@ -118,10 +120,11 @@ def _once(path: Path, pairs: list[tuple[int, str]]) -> dict[int, str]:
         if not label.strip():
             raise Error(f"{path} has a class without a name; name it.")
         if codes[code] > 1:
-            raise Error(f"{path} gives one value or colour to {codes[code]} entries, {_brief(label)} among them; "
-                        "give each its own.")  # fmt: skip
+            raise Error(f"{path} gives {_brief(label)} a value or colour that another has; give each its own.")
         if names[label] > 1:
             raise Error(f"{path} names {_brief(label)} {names[label]} times; give each class one value or colour.")
+    if len(pairs) > _MOST:
+        raise Error(f"{path} has {len(pairs)} entries, more than the {_MOST} that are possible; leave some out.")
     if not names:
         raise Error(f"{path} names no classes but background; write {_EXAMPLE}.")
     return dict(pairs)

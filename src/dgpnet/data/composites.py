@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
+from dgpnet.annotations.reading import PHOTO_SUFFIXES
 from dgpnet.data import draws
 from dgpnet.data.dataset import Dataset, Rendered, check_fold, class_id_of, files_fingerprint, in_fold, label_of
-from dgpnet.data.folder import PHOTOS
 from dgpnet.errors import Error
 from dgpnet.images import read_photo, resize_mask, resize_photo
 
@@ -257,7 +257,7 @@ def _on_white(root: Path) -> OnWhite:
 def _photos(folder: Path, root: Path) -> list[str]:
     if not folder.is_dir():
         return []
-    return [str(p.relative_to(root)) for p in sorted(folder.iterdir()) if p.suffix.lower() in PHOTOS]
+    return [str(p.relative_to(root)) for p in sorted(folder.iterdir()) if p.suffix.lower() in PHOTO_SUFFIXES]
 
 
 def _feathered(found: NDArray[np.bool_]) -> NDArray[np.uint8]:

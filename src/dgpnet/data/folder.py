@@ -1,23 +1,76 @@
-"""Anybody's photographs: images/ + index masks/ + classes.json, or a COCO file; or a folder of many such sets.
+"""Anybody's photographs: a folder of photographs and masks, or a COCO file; or a folder of many such sets.
 
-classes.json is {"1": "mug", "2": "spoon"}; masks have 0 for background, those numbers, and 255 for ignore.
+What masks mean is read as `dgpnet segment` reads it, `annotations.folder`; here they get a label each, 1 … 254.
 """
 
+import hashlib
 import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dgpnet.data.cache import raise_broken
+from dgpnet.annotations import folder as pictures
+from dgpnet.annotations.codes import Meaning
+from dgpnet.annotations.folder import Masks
+from dgpnet.annotations.painted import Shown
+from dgpnet.annotations.reading import Photos, Request
+from dgpnet.data.cache import default_folder, raise_broken
 from dgpnet.data.coco import read_coco
-from dgpnet.data.dataset import FRAME, LABELS, Dataset, Files, Pair, check_fold, in_fold
-from dgpnet.data.scan import count_pixels, pairs_of, unknown_labels
+from dgpnet.data.dataset import FRAME, LABELS, Dataset, Files, Pair, check_fold, files_fingerprint, in_fold
+from dgpnet.data.parallel import parallel_map
+from dgpnet.data.scan import count_pixels, pairs_of
 from dgpnet.errors import Error
+from dgpnet.files import atomic
+from dgpnet.images import IGNORE, MAX_PIXELS
 
 MIN_PIXELS = 16 * 16  # own sets have smaller photographs and objects than the benchmarks
-PHOTOS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".heic", ".avif")
-MASKS = (".png", ".tif", ".tiff", ".bmp", ".gif", ".webp")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How one mask becomes labels. labels: of the numbers that its meaning draws, 0 … N, and last of IGNORED."""
+
+    meaning: Meaning
+    labels: tuple[int, ...]
+
+    @property
+    def plain(self) -> bool:
+        """Whether the file has the labels as its values already."""
+        drawn = {code: self.labels[number] for code, number in self.meaning.labels.items()}
+        return self.meaning.plain and all(code == label for code, label in drawn.items())
+
+
+class Pictures(Files):
+    """Photographs and masks of any kind that are files under one folder; readings: one for each."""
+
+    def __init__(
+        self,
+        name: str,
+        root: Path,
+        files: Sequence[tuple[str, str]],
+        classes: dict[int, str],
+        readings: Sequence[Reading],
+        notes: Sequence[str],
+    ) -> None:
+        super().__init__(name, root, files, classes, [], notes=notes)
+        self.readings = list(readings)
+
+    def mask(self, i: int) -> NDArray[np.uint8]:
+        photo, mask = (self.root / name for name in self.files[i])
+        reading = self.readings[i]
+        drawn = pictures.draw(mask, photo, reading.meaning, Photos(self.root, (), MAX_PIXELS))
+        labels: NDArray[np.uint8] = np.array(reading.labels, np.uint8)[drawn]
+        return labels
+
+    def fingerprint(self) -> str:
+        if all(reading.plain for reading in self.readings):
+            return super().fingerprint()
+        told = repr([(r.meaning.by_colour, sorted(r.meaning.labels.items()), r.meaning.anchors) for r in self.readings])
+        return hashlib.sha256(f"{super().fingerprint()}{told}".encode()).hexdigest()
 
 
 def folder(
@@ -38,41 +91,36 @@ def folder(
     check_fold("folder", fold, split, folds)
     if found := _coco_file(root):
         return _from_coco(*found, fold, split, folds, min_pixels, cache, workers)
-    if (root / "images").is_dir() and (root / "masks").is_dir():
-        sets = {"": root}
-    else:
-        sets = {p.name: p for p in sorted(root.glob("*")) if (p / "images").is_dir() and (p / "masks").is_dir()}
-    if not sets:
-        raise Error(
-            f"{root} has no images/ and masks/, nor has a folder in it; give the folder of a set or of many sets."
-        )
-
+    sets = _sets(root)
     files: list[tuple[str, str]] = []
+    readings: list[Reading] = []
     owner: list[int] = []
     classes: dict[int, str] = {}
     notes: list[str] = []
-    alone: list[tuple[int, str]] = []
+    problems: list[str] = []
     for number, (name, base) in enumerate(sets.items()):
         prefix = f"{name}/" if name else ""
-        classes.update(
-            {FRAME * number + label: prefix + text for label, text in read_classes(base / "classes.json").items()}
-        )
-        photos, masks = _by_stem(base / "images", PHOTOS), _by_stem(base / "masks", MASKS)
-        alone += [
-            (len(alone), f"{base / 'masks' / masks[stem]} has no photograph")
-            for stem in sorted(masks.keys() - photos.keys())
-        ]
-        bare = len(photos.keys() - masks.keys())
-        notes += [f"{prefix or root.name}: {bare} photographs without a mask are left out"] if bare else []
-        both = sorted(photos.keys() & masks.keys())
-        files += [(f"{prefix}images/{photos[stem]}", f"{prefix}masks/{masks[stem]}") for stem in both]
-        owner += [number] * len(both)
-    raise_broken(str(root), alone)
+        request = Request(base)
+        try:
+            masks = pictures.read_masks(request, partial(_look, base, cache, workers), links=True)
+            labels = _labels(base, masks)
+        except Error as error:
+            problems.append(str(error))
+            continue
+        problems += masks.problems
+        decided = masks.decision
+        classes |= {FRAME * number + c: prefix + text for c, text in zip(labels, decided.names, strict=True)}
+        told = [f"{masks.bare} photographs without a mask are left out"] if masks.bare else []
+        notes += [f"{prefix or root.resolve().name}: {note}" for note in (*told, *request.notes.lines())]
+        for mask in sorted(decided.meanings, key=lambda mask: mask.relative_to(base).with_suffix("").as_posix()):
+            files.append((masks.photos[mask].relative_to(root).as_posix(), mask.relative_to(root).as_posix()))
+            readings.append(Reading(decided.meanings[mask], (0, *labels, IGNORE)))
+            owner.append(number)
+    raise_broken(str(root), list(enumerate(problems)))
 
-    dataset = Files(root.resolve().name, root, files, classes, [], notes=notes)
+    dataset = Pictures(root.resolve().name, root, files, classes, readings, notes)
     counts = count_pixels(dataset, cache, workers)
     sets_of = np.array(owner, np.int64)
-    raise_broken(str(root), unknown_labels(dataset, counts, _known(sets_of, classes)))
     chosen = {c: text for n, (c, text) in enumerate(sorted(classes.items())) if in_fold(n, fold, split, folds)}
     pairs = [
         pair
@@ -82,6 +130,49 @@ def folder(
         )
     ]
     return _with_shown(dataset, chosen, pairs, min_pixels)
+
+
+def _sets(root: Path) -> dict[str, Path]:
+    """The set that root is, or those in it, by name."""
+    inside = [path for path in sorted(root.glob("*")) if path.is_dir() and pictures.recognises(path)]
+    if pictures.recognises(root) and not any((path / "classes.json").exists() for path in inside):
+        return {"": root}
+    if not inside:
+        raise Error(
+            f"{root} has no images/ and masks/, nor has a folder in it; give the folder of a set or of many sets."
+        )
+    return {path.name: path for path in inside}
+
+
+def _labels(base: Path, masks: Masks) -> tuple[int, ...]:
+    """A label for each class: its value as painted, or where one is none of 1 … 254 its place."""
+    names, values = masks.decision.names, masks.decision.values
+    if len(names) > LABELS:
+        raise Error(f"{base} has {len(names)} classes, at most {LABELS} are possible; leave some out.")
+    if values is not None and max(values, default=0) <= LABELS:
+        return values
+    return tuple(range(1, len(names) + 1))
+
+
+def _look(base: Path, cache: str | Path | None, workers: int | None, masks: list[Path]) -> list[Shown | str]:
+    """What masks show, by several processes, and kept for the next time."""
+    home = Path(cache) if cache is not None else default_folder()
+    names = [mask.relative_to(base).as_posix() for mask in masks]
+    place = home / f"{base.resolve().name}-{files_fingerprint(base, names, 'shown')[:16]}-shown.json"
+    try:
+        return [Shown(**fields) for fields in json.loads(place.read_bytes())]
+    except (OSError, ValueError, TypeError):
+        pass  # Only a shortcut, as below.
+    found = dict(parallel_map(pictures.look_at, masks, workers))
+    shown = [found[number] for number in range(len(masks))]
+    if not any(isinstance(one, str) for one in shown):
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+            with atomic(place) as temporary:
+                temporary.write_text(json.dumps([asdict(one) for one in shown if isinstance(one, Shown)]))
+        except (OSError, Error):
+            pass
+    return shown
 
 
 def _coco_file(root: Path) -> tuple[Path, Path] | None:
@@ -122,37 +213,3 @@ def _with_shown(dataset: Dataset, chosen: dict[int, str], pairs: list[Pair], min
         if c not in shown
     ]
     return dataset.with_pairs({c: text for c, text in chosen.items() if c in shown}, pairs, notes)
-
-
-def read_classes(path: Path) -> dict[int, str]:
-    """Label -> name out of a classes.json: an object of numbers, or a list of names for 1, 2, ..."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        entries = enumerate(data, 1) if isinstance(data, list) else data.items()
-        classes = {int(label): str(name) for label, name in entries if int(label) != 0}
-    except (OSError, ValueError, AttributeError, TypeError) as problem:
-        raise Error(f'{path} cannot be read ({problem}); write {{"1": "mug", "2": "spoon"}}.') from problem
-    if not classes or not all(1 <= label <= LABELS for label in classes):
-        raise Error(f"{path} has the numbers {sorted(classes)}; expected at least one, each 1 to {LABELS}.")
-    return classes
-
-
-def _by_stem(folder: Path, suffixes: tuple[str, ...]) -> dict[str, str]:
-    """Name without suffix -> file name, of the files with these suffixes."""
-    found: dict[str, str] = {}
-    for path in sorted(folder.iterdir()):
-        if path.suffix.lower() in suffixes and not path.name.startswith("."):
-            if path.stem in found:
-                raise Error(
-                    f"{folder} has both {found[path.stem]} and {path.name}; names must differ without their suffix."
-                )
-            found[path.stem] = path.name
-    return found
-
-
-def _known(sets_of: NDArray[np.int64], classes: dict[int, str]) -> NDArray[np.bool_]:
-    """(N, 256): which values the masks of each photograph may have."""
-    table = np.zeros((int(sets_of.max(initial=0)) + 1, FRAME), bool)
-    for class_id in classes:
-        table[class_id // FRAME, class_id % FRAME] = True
-    return table[sets_of]

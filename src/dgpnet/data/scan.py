@@ -12,7 +12,6 @@ from dgpnet.data.dataset import FRAME, Dataset, Pair
 from dgpnet.data.parallel import parallel_map
 from dgpnet.errors import Error
 from dgpnet.files import atomic
-from dgpnet.images import IGNORE
 
 MIN_PIXELS = 2 * 32 * 32  # PROTOCOL: a pair has at least as many foreground pixels
 
@@ -57,20 +56,6 @@ def pairs_of(
         enough = chosen[counts[chosen, class_id % FRAME] >= max(min_pixels, 1)]
         result += [(photo, class_id) for photo in enough.tolist()]
     return result
-
-
-def unknown_labels(dataset: Dataset, counts: NDArray[np.int64], known: NDArray[np.bool_]) -> list[tuple[int, str]]:
-    """(photograph, message) for masks with a value that no class has. known: (N, 256)."""
-    known = known.copy()
-    known[:, [0, IGNORE]] = True
-    wrong = (counts > 0) & ~known
-    return [
-        (
-            int(i),
-            f"the mask of {dataset.path(int(i))} has the values {np.flatnonzero(wrong[i]).tolist()} that no class has",
-        )
-        for i in np.flatnonzero(wrong.any(axis=1))
-    ]
 
 
 @dataclass(frozen=True)
