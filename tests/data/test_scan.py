@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dgpnet.data.scan import count_pixels, pairs_of, unknown_labels
+from dgpnet.data.scan import count_pixels, pairs_of
 from dgpnet.errors import Error
 
 
@@ -33,14 +33,6 @@ def test_pairs_have_enough_pixels() -> None:
     assert pairs_of(counts, [1], 2048) == [(0, 1), (2, 1)]
     assert pairs_of(counts, [2, 257], 0) == [(1, 2), (2, 2), (0, 257), (1, 257), (2, 257)]
     assert pairs_of(counts, [1], 1, photos=[2]) == [(2, 1)]
-
-
-def test_masks_with_unknown_values_are_found(toy) -> None:
-    dataset = toy({1: 1, 2: 1})
-    known = np.zeros((2, 256), bool)
-    known[:, 1] = True
-    found = unknown_labels(dataset, count_pixels(dataset, Path("/nowhere")), known)
-    assert found == [(1, "the mask of toy/1.jpg has the values [2] that no class has")]
 
 
 def test_unreadable_masks_are_all_named(toy_of, tmp_path: Path) -> None:

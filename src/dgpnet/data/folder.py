@@ -18,7 +18,7 @@ from dgpnet.annotations.codes import Meaning
 from dgpnet.annotations.folder import Masks
 from dgpnet.annotations.painted import Shown
 from dgpnet.annotations.reading import Photos, Request
-from dgpnet.data.cache import default_folder, raise_broken
+from dgpnet.data.cache import LISTED, default_folder
 from dgpnet.data.coco import read_coco
 from dgpnet.data.dataset import FRAME, LABELS, Dataset, Files, Pair, check_fold, files_fingerprint, in_fold
 from dgpnet.data.parallel import parallel_map
@@ -97,7 +97,7 @@ def folder(
     owner: list[int] = []
     classes: dict[int, str] = {}
     notes: list[str] = []
-    problems: list[str] = []
+    problems: dict[str, list[str]] = {}
     for number, (name, base) in enumerate(sets.items()):
         prefix = f"{name}/" if name else ""
         request = Request(base)
@@ -105,9 +105,10 @@ def folder(
             masks = pictures.read_masks(request, partial(_look, base, cache, workers), links=True)
             labels = _labels(base, masks)
         except Error as error:
-            problems.append(str(error))
+            problems[name or root.name] = [str(error)]
             continue
-        problems += masks.problems
+        if masks.problems:
+            problems[name or root.name] = masks.problems
         decided = masks.decision
         classes |= {FRAME * number + c: prefix + text for c, text in zip(labels, decided.names, strict=True)}
         told = [f"{masks.bare} photographs without a mask are left out"] if masks.bare else []
@@ -116,7 +117,7 @@ def folder(
             files.append((masks.photos[mask].relative_to(root).as_posix(), mask.relative_to(root).as_posix()))
             readings.append(Reading(decided.meanings[mask], (0, *labels, IGNORE)))
             owner.append(number)
-    raise_broken(str(root), list(enumerate(problems)))
+    _refuse(root, problems)
 
     dataset = Pictures(root.resolve().name, root, files, classes, readings, notes)
     counts = count_pixels(dataset, cache, workers)
@@ -142,6 +143,18 @@ def _sets(root: Path) -> dict[str, Path]:
             f"{root} has no images/ and masks/, nor has a folder in it; give the folder of a set or of many sets."
         )
     return {path.name: path for path in inside}
+
+
+def _refuse(root: Path, problems: dict[str, list[str]]) -> None:
+    """All that is wrong in all sets in one Error: where, and the first; the others are its notes."""
+    if not problems:
+        return
+    first, *others = [problem for told in problems.values() for problem in told]
+    where = ", ".join(list(problems)[:20]) + ("" if len(problems) <= 20 else f" and {len(problems) - 20} more")
+    error = Error(f"{root} has {len(others) + 1} problems in {where}, the first: {first}" if others else first)
+    for problem in others[:LISTED]:
+        error.add_note(problem)
+    raise error
 
 
 def _labels(base: Path, masks: Masks) -> tuple[int, ...]:
