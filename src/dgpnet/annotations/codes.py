@@ -39,6 +39,8 @@ from dgpnet.errors import Error
 
 #: How many shades make a soft brush: fewer may be classes. Of colours it takes fewer, since they say more.
 _SHADES: Final = {"value": 4, "colour": 3}
+#: Shades times classes: what is computed for each pair of them.
+_WORK: Final = 1 << 23
 #: More classes than that are not even listed.
 _MOST: Final = 4096
 #: So much of a mask with soft edges is not edge.
@@ -186,7 +188,8 @@ def _find_soft(files: list[_File], coded_by: str, labels: Mapping[int, str]) -> 
     shades = {code for file in files for code in file.ramps} - sure
     enough = bool(labels) or (len(thick) <= MANY and len(shades) >= max(_SHADES[coded_by], len(thick - {0})))
     for file in files:
-        file.soft = enough and bool(shades & set(file.shown)) and file.seen.core >= _CORE
+        bounded = len(file.shown) * len(sure) <= _WORK
+        file.soft = enough and bounded and bool(shades & set(file.shown)) and file.seen.core >= _CORE
     hard = {code for file in files if not file.soft and len(file.thin) <= MANY for code in file.shown}
     if any(file.soft for file in files) and not (sure | hard) - {0}:
         peak = max((code for file in files for code in file.shown), key=_brightness)

@@ -20,6 +20,8 @@ Channels = NDArray[np.int32]
 REACH = 12
 #: Pixels that are looked at together: bounds the memory of what is computed for each.
 BAND = 1 << 20
+#: How finely distances of up to REACH are measured, in pixels.
+_CELL = 4
 #: Thin pixels that are enough to tell whether a value is a shade.
 _SAMPLE = 500_000
 _DIRECTIONS = ((0, 1), (1, 0), (1, 1), (1, -1))
@@ -32,11 +34,12 @@ def bands(height: int, width: int) -> Iterator[slice]:
         yield slice(top, min(top + rows, height))
 
 
-def histogram(places: Places, size: int) -> NDArray[np.int64]:
-    """(size,): pixels at each place."""
+def histogram(places: Places, size: int, among: Bool | None = None) -> NDArray[np.int64]:
+    """(size,): pixels at each place. among: (H, W), only these pixels."""
     counts = np.zeros(size, np.int64)
     for rows in bands(*places.shape):
-        counts += np.bincount(places[rows].ravel(), minlength=size)
+        piece = places[rows] if among is None else places[rows][among[rows]]
+        counts += np.bincount(piece.ravel(), minlength=size)
     return counts
 
 
@@ -60,23 +63,31 @@ def core(places: Places) -> Bool:
 
 def stray(inside: Bool) -> float:
     """Share of the picture that lies further than an edge reaches from everything thick. inside: `core`."""
-    near = inside.copy()
+    near = _cells(inside)
     for axis in (near, near.T):
-        for step in (1, 2, 4, 4):
-            grown = axis.copy()
-            grown[step:] |= axis[:-step]
-            grown[:-step] |= axis[step:]
-            axis |= grown
+        for step in (1, 2):
+            before = axis.copy()
+            axis[step:] |= before[:-step]
+            axis[:-step] |= before[step:]
     return 1.0 - float(near.mean())
+
+
+def _cells(pixels: Bool) -> Bool:
+    """Which squares of _CELL × _CELL pixels have one; a rest at the right and at the bottom is left out."""
+    height, width = (max(side // _CELL, 1) for side in pixels.shape)
+    found = np.zeros((height, width), bool)
+    for down in range(min(_CELL, pixels.shape[0])):
+        rows = pixels[down : height * _CELL : _CELL]
+        for across in range(min(_CELL, pixels.shape[1])):
+            found[: len(rows)] |= rows[:, across : width * _CELL : _CELL]
+    return found
 
 
 def ramps(places: Places, channels: Channels, thin: Bool) -> list[int]:
     """Places of which most pixels are a step between the pixels on two opposite sides. thin: (U,) where to look."""
-    height, width = places.shape
+    width = places.shape[1]
     flat = places.ravel()
-    at = np.flatnonzero(thin[flat[width:-width]]) + width if height > 2 else np.zeros(0, np.int64)
-    at = at[(at % width > 0) & (at % width < width - 1)]
-    at = at[:: max(len(at) // _SAMPLE, 1)]
+    at = _sample(places, thin)
     here = channels[flat[at]]
     step = np.zeros(len(at), bool)
     for down, across in _DIRECTIONS:
@@ -90,6 +101,18 @@ def ramps(places: Places, channels: Channels, thin: Bool) -> list[int]:
     return found
 
 
+def _sample(places: Places, thin: Bool) -> NDArray[np.int64]:
+    """Pixels of thin places, not of the border, of very many some."""
+    height, width = places.shape
+    step = max(int(histogram(places, len(thin))[thin].sum()) // _SAMPLE, 1)
+    found = [np.zeros(0, np.int64)]
+    for rows in bands(height, width):
+        at = np.flatnonzero(thin[places[rows]])[::step] + rows.start * width
+        row, column = np.divmod(at, width)
+        found.append(at[(row > 0) & (row < height - 1) & (column > 0) & (column < width - 1)])
+    return np.concatenate(found)
+
+
 def snapped(places: Places, channels: Channels, anchors: Sequence[int]) -> Places:
     """The mask with every soft edge made hard: each of its pixels becomes the nearer of what lies on its two sides.
 
@@ -100,9 +123,8 @@ def snapped(places: Places, channels: Channels, anchors: Sequence[int]) -> Place
     anchor_of[list(anchors)] = np.arange(len(anchors))
     inside = core(places) & (anchor_of >= 0)[places]
     result = places.copy()
-    outside = np.flatnonzero(~inside)
-    for first in range(0, len(outside), BAND):
-        at = outside[first : first + BAND]
+    for rows in bands(*places.shape):
+        at = np.flatnonzero(~inside[rows]) + rows.start * places.shape[1]
         result.ravel()[at] = _nearest(places, channels, np.array(anchors), anchor_of, inside, at)
     return result
 
@@ -120,7 +142,9 @@ def _nearest(
     colours = channels[flat[at]].astype(np.float32)
     paint = channels[anchors].astype(np.float32)
     shown, which = np.unique(flat[at], return_inverse=True)
-    distance = ((channels[shown].astype(np.float32)[:, None] - paint) ** 2).sum(2)
+    distance = np.zeros((len(shown), len(anchors)), np.float32)
+    for channel, painted in zip(channels[shown].astype(np.float32).T, paint.T, strict=True):
+        distance += (channel[:, None] - painted) ** 2
     best, label = np.full(len(at), np.inf, np.float32), np.full(len(at), -1, np.int32)
     low, high = np.full_like(colours, np.inf), np.full_like(colours, -np.inf)
     for hit, pixel in _sides(at, places.shape, solid):

@@ -107,7 +107,7 @@ def read(path: Path, max_pixels: int) -> Painted:
     if image.mode == "P":
         return _of_palette(image, path)
     if image.has_transparency_data:
-        return _of_layers(image.convert("RGBA"), path)
+        return _of_layers(image if image.mode == "RGBA" else image.convert("RGBA"), path)
     return _of_colours(image if image.mode == "RGB" else image.convert("RGB"), None, path)
 
 
@@ -120,7 +120,7 @@ def look(path: Path, max_pixels: int) -> Shown:
     thick, ramps, share, far = places.tolist(), [], 1.0, 0.0
     if len(places) > 2:
         inside = edges.core(pixels)
-        thick = np.flatnonzero(np.bincount(pixels[inside], minlength=painted.size)).tolist()
+        thick = np.flatnonzero(edges.histogram(pixels, painted.size, inside)).tolist()
         thin = counts > 0
         thin[thick] = False
         if thin.any():
@@ -205,14 +205,14 @@ def _of_jpeg(image: Image.Image, path: Path) -> Painted:
 
 def _of_layers(image: Image.Image, path: Path) -> Painted:
     """RGBA: what is transparent is background."""
-    alpha = np.asarray(image.getchannel("A"))
-    top = int(alpha.max())
-    if 2 * int(alpha.min()) > top:
+    layer = image.getchannel("A").histogram()
+    low, top = (int(value) for value in np.flatnonzero(layer)[[0, -1]])
+    if 2 * low > top:
         return _of_colours(image, None, path)
-    if top == 0 and np.asarray(image).any():
+    if top == 0 and image.convert("RGB").getbbox():
         raise Error(f"{path} is wholly transparent; save the mask without transparency.")
-    opaque = alpha > top // 2
-    soft = bool(((alpha > 0) & (alpha < top)).any())
+    opaque = np.asarray(image.getchannel("A")) > top // 2
+    soft = any(layer[1:top])
     cut = Painted("cut-out", opaque.astype(np.uint8) * np.uint8(WHITE), soft=soft)
     try:
         painted = _of_colours(image, opaque, path)
