@@ -135,6 +135,31 @@ def test_few_shades_are_soft_where_the_classes_are_named(read: Callable[..., Sup
     assert example.mask[4].sum() == 0 and example.mask[20].sum() == 15
 
 
+def test_a_soft_brush_in_white_is_the_one_class_that_is_named(read: Callable[..., SupportSet]) -> None:
+    picture = drawing("white", 1)
+    support = read([SOFT["one pixel"](picture)], '["mug"]')
+    assert support.classes == ("mug",) and support.legend.values == (1,)
+    wanted = meant(picture, "white") > 0
+    assert ((support.examples[0].mask == 1) == wanted).mean() > 0.99
+
+
+def test_soft_white_and_a_corrected_mask_of_ones_are_one_class(read: Callable[..., SupportSet]) -> None:
+    picture = drawing("white", 1)
+    ones = Image.fromarray((np.asarray(hard(picture)) > 0).astype(np.uint8))
+    support = read([SOFT["antialiased"](picture), ones])
+    assert support.legend.values == (1,)
+    assert (support.examples[0].mask == support.examples[1].mask).mean() > 0.98
+
+
+@pytest.mark.parametrize("paint", ["white", "red"])
+def test_too_few_shades_to_be_sure_are_refused(read: Callable[..., SupportSet], paint: str) -> None:
+    mode, (colour,) = PAINTS[paint]
+    picture = Image.new(mode, (60, 40))
+    ImageDraw.Draw(picture).rectangle((11, 11, 31, 31), fill=colour)
+    with pytest.raises(Error, match=r"0\.png shows .* as thin edges between others only"):
+        read([picture.resize((30, 20), Image.Resampling.BOX)])
+
+
 def test_a_gradient_is_no_edge(read: Callable[..., SupportSet]) -> None:
     picture = hard(drawing("white", 1)).filter(ImageFilter.GaussianBlur(12))
     with pytest.raises(Error, match=r"nothing but edges.*paint it without smooth edges"):

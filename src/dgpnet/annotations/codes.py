@@ -15,6 +15,7 @@
 | what is opaque is black, or a photograph | | it is the object, as if it were white |
 | #e0e0c0 among colours | | ignore, as in PASCAL VOC |
 | four and more values that are nowhere thick | each lies between its two sides | the nearer of the two sides |
+| fewer of them | beside nothing but white, or in colours | refused, unless classes.json names them |
 | more than 32 values that are nowhere thick | otherwise | refused |
 
 Black and white is 0 and 255 in 8 bits, 0 and 65535 in 16, one bit, or a palette or RGB of which no more is used.
@@ -39,7 +40,7 @@ from dgpnet.errors import Error
 
 #: How many shades make a soft brush: fewer may be classes. Of colours it takes fewer, since they say more.
 _SHADES: Final = {"value": 4, "colour": 3}
-#: Shades times classes: what is computed for each pair of them.
+#: Shades times classes in one mask: something is computed for each pair.
 _WORK: Final = 1 << 23
 #: More classes than that are not even listed.
 _MOST: Final = 4096
@@ -104,8 +105,14 @@ class Decision:
 
 @dataclass
 class _File:
-    """A mask seen as values or as colours. shown: code -> pixels; classes: codes that are neither background nor soft
-    edges; labels: what was decided of single codes before names are known."""
+    """A mask seen as values or as colours, and what is decided of it.
+
+    shown       code -> pixels. thick, ramps: as in Shown. soft: whether it has soft edges
+    anchors     codes that are no shades of soft edges; all others become one of them
+    classes     codes that are classes, or white where that is the one object
+    ignored     codes that are ignore; background: codes other than 0 that are background
+    lone        it shows nothing but white
+    """
 
     path: Path
     seen: Shown
@@ -113,10 +120,11 @@ class _File:
     thick: set[int]
     ramps: set[int]
     soft: bool = False
+    anchors: set[int] = field(default_factory=set)
     classes: set[int] = field(default_factory=set)
     ignored: set[int] = field(default_factory=set)
     background: set[int] = field(default_factory=set)
-    lone: bool = False  # white is its one object
+    lone: bool = False
 
     @property
     def thin(self) -> set[int]:
@@ -135,9 +143,8 @@ def decide(seen: Mapping[Path, Shown], stated: Stated | None, names: Sequence[st
         except Error as error:
             problems.append(str(error))
     labels = dict(stated.labels) if stated else {}
-    anchors = _find_soft(files, coded_by, labels)
-    known = _Known(coded_by, labels, anchors, notes)
-    problems += known.check(files)
+    _find_soft(files, coded_by, labels)
+    problems += _Known(coded_by, labels, notes).check(files)
     classes = sorted({code for file in files for code in file.classes})
     white = {code for file in files if file.lone for code in file.shown if code}
     if len(classes) > _MOST:
@@ -148,7 +155,7 @@ def decide(seen: Mapping[Path, Shown], stated: Stated | None, names: Sequence[st
         files = [file for file in files if file.path not in unknown]
     else:
         labels = _named(coded_by, classes, white, names)
-    return _decision(files, coded_by, labels, stated, anchors, white, problems, notes)
+    return _decision(files, coded_by, labels, problems, notes)
 
 
 def _file(path: Path, shown: Shown, by_colour: bool, stated: Stated | None) -> _File:
@@ -181,24 +188,44 @@ def _codes(kind: str, places: Iterable[int], colours: Sequence[int], by_colour: 
     return [WHITE_COLOUR if v == DEEP_WHITE else v * 0x010101 if v <= WHITE else -1 for v in places]
 
 
-def _find_soft(files: list[_File], coded_by: str, labels: Mapping[int, str]) -> set[int]:
-    """Mark the files with soft edges; the codes that are none."""
+def _find_soft(files: list[_File], coded_by: str, labels: Mapping[int, str]) -> None:
+    """Mark the files with soft edges, and what those lie between."""
     thick = {code for file in files for code in file.thick}
-    sure = thick | set(labels) | {0}
+    named = {code for file in files for code in set(file.shown) - file.ramps if code in labels}
+    sure = thick | named | {0}
     shades = {code for file in files for code in file.ramps} - sure
     enough = bool(labels) or (len(thick) <= MANY and len(shades) >= max(_SHADES[coded_by], len(thick - {0})))
     for file in files:
-        bounded = len(file.shown) * len(sure) <= _WORK
+        bounded = len(file.shown) * len(file.thick) <= _WORK
         file.soft = enough and bounded and bool(shades & set(file.shown)) and file.seen.core >= _CORE
+        file.anchors = set(file.shown)
     hard = {code for file in files if not file.soft and len(file.thin) <= MANY for code in file.shown}
-    if any(file.soft for file in files) and not (sure | hard) - {0}:
-        peak = max((code for file in files for code in file.shown), key=_brightness)
-        hard = {WHITE if coded_by == "value" and WHITE // 2 < peak <= WHITE else peak}
-    return sure | hard
+    for file in files:
+        if file.soft:
+            file.anchors = _sides(file, sure | hard, coded_by)
 
 
-def _brightness(code: int) -> tuple[int, int]:
-    return sum(code >> shift & 0xFF for shift in (0, 8, 16)), code
+def _sides(file: _File, known: set[int], coded_by: str) -> set[int]:
+    """What soft edges lie between: what is solid in the file, or where nothing is, what its strongest stroke is of."""
+    solid = file.thick | {code for code in file.shown if code in known and code not in file.ramps} | {0}
+    if len(solid) > 1:
+        return solid
+    peak = max(file.shown, key=_brightness if coded_by == "colour" else None)
+    white = {WHITE} if coded_by == "value" and WHITE // 2 < peak <= WHITE else {peak}
+    return {0, _nearest(peak, (known - {0}) or white, coded_by)}
+
+
+def _brightness(colour: int) -> tuple[int, int]:
+    return sum(colour >> shift & 0xFF for shift in (0, 8, 16)), colour
+
+
+def _nearest(code: int, among: Iterable[int], coded_by: str) -> int:
+    """The code that is nearest in value or colour."""
+    codes = np.array(sorted(among))
+    if coded_by == "value":
+        return int(codes[np.abs(codes - code).argmin()])
+    apart = sum(((codes >> shift & 0xFF) - (code >> shift & 0xFF)) ** 2 for shift in (0, 8, 16))
+    return int(codes[np.argmin(apart)])
 
 
 @dataclass
@@ -207,7 +234,6 @@ class _Known:
 
     coded_by: str
     labels: Mapping[int, str]
-    anchors: set[int]
     notes: Notes
 
     def check(self, files: list[_File]) -> list[str]:
@@ -217,13 +243,16 @@ class _Known:
         for file in whole:
             self._tell(file)
             self._sort(file)
+        thick = {code for file in whole for code in file.thick}
+        for file in whole:
+            if problem := self._background(file) or self._doubtful(file, thick):
+                problems[file.path] = problem
         others = {code for file in whole if not file.lone for code in file.classes}
         others |= {code for code, label in self.labels.items() if label not in NO_CLASS}
         ignoring = next((file for file in whole if file.ignored & {WHITE, DEEP_WHITE}), None)
         shared = {code for file in whole if not file.lone for code in _white_places(file)}
         for file in whole:
-            problem = self._lone(file, others, shared, ignoring) if file.lone else None
-            if problem := problem or self._background(file):
+            if file.lone and (problem := self._lone(file, others, shared, ignoring)):
                 problems[file.path] = problem
         files[:] = [file for file in files if file.path not in problems]
         return list(problems.values())
@@ -238,6 +267,20 @@ class _Known:
             )
         return None
 
+    def _doubtful(self, file: _File, thick: set[int]) -> str | None:
+        """Too few shades for a soft brush, which yet look as if they were."""
+        if self.labels or file.soft or file.seen.core < _CORE or file.seen.kind == "cut-out":
+            return None
+        shades = file.ramps - thick
+        painted = set(file.shown) - {0} - shades - file.ignored
+        if not shades or (self.coded_by == "value" and (painted or not file.ignored)):
+            return None
+        listed = _listed(self.coded_by, sorted(shades))
+        return (
+            f"{file.path} shows {listed} as thin edges between others only, as a soft brush leaves them; paint it "
+            "without smooth edges, or name them in classes.json if they are classes."
+        )
+
     def _tell(self, file: _File) -> None:
         where = str(file.path)
         if file.seen.kind == "cut-out":
@@ -247,13 +290,13 @@ class _Known:
         if file.seen.soft:
             self.notes.add("half-transparent edges are made hard in {n} masks", where)
         if file.soft:
-            count = sum(n for code, n in file.shown.items() if code not in self.anchors)
+            count = sum(n for code, n in file.shown.items() if code not in file.anchors)
             self.notes.add("{n} pixels of soft edges are taken for the nearer of their two sides", where, count)
 
     def _sort(self, file: _File) -> None:
         """Split what is shown into classes, ignore, and white that is alone."""
-        counted = {code for code in file.shown if not file.soft or code in self.anchors or code not in file.ramps}
-        shown = {code if code in self.anchors else self._nearest(code) for code in counted}
+        counted = set(file.shown) - file.ramps if file.soft else file.anchors
+        shown = {_nearest(code, file.anchors, self.coded_by) for code in counted - file.anchors} | file.anchors
         if self.labels.get(0) in (None, *NO_CLASS):
             shown -= {0}
         white = self._white(file)
@@ -268,14 +311,6 @@ class _Known:
             file.lone = True
         elif self.coded_by == "value" and white in (WHITE, DEEP_WHITE):
             self._ignore(file, white, f"{white} is ignore in {{n}} masks")
-
-    def _nearest(self, code: int) -> int:
-        """The anchor that is nearest in value or colour."""
-        anchors = np.array(sorted(self.anchors))
-        if self.coded_by == "value":
-            return int(anchors[np.abs(anchors - code).argmin()])
-        apart = sum(((anchors >> shift & 0xFF) - (code >> shift & 0xFF)) ** 2 for shift in (0, 8, 16))
-        return int(anchors[np.argmin(apart)])
 
     def _ignore(self, file: _File, code: int, note: str) -> None:
         file.classes.discard(code)
@@ -385,9 +420,6 @@ def _decision(
     files: list[_File],
     coded_by: str,
     labels: dict[int, str],
-    stated: Stated | None,
-    anchors: set[int],
-    white: set[int],
     problems: list[str],
     notes: Notes,
 ) -> Decision:
@@ -403,12 +435,10 @@ def _decision(
     meanings = {}
     for file in files:
         own = {0: 0, **meaning, **dict.fromkeys(file.background, 0), **dict.fromkeys(file.ignored, IGNORED)}
-        if file.lone and file.classes <= set(meaning):
-            own |= dict.fromkeys((code for code in file.shown if code in anchors and code), meaning[min(file.classes)])
-            own.setdefault(WHITE if coded_by == "value" else WHITE_COLOUR, meaning[min(file.classes)])
-        meanings[file.path] = Meaning(
-            coded_by == "colour", own, tuple(sorted(set(own) & anchors | {0})) if file.soft else None
-        )
+        if file.lone:
+            own |= dict.fromkeys(file.anchors - {0}, meaning[min(file.classes)])
+        sides = tuple(sorted(file.anchors)) if file.soft else None
+        meanings[file.path] = Meaning(coded_by == "colour", own, sides)
     codes = [code_of[name] for name in names]
     values = tuple(codes) if coded_by == "value" else None
     colours = _as_painted(files, codes) if coded_by == "value" else tuple(map(_rgb, codes))
