@@ -207,6 +207,18 @@ def test_plain_numbers_keep_the_fingerprint_that_they_had(own_set: Path, tmp_pat
     assert dataset.fingerprint() == files_fingerprint(own_set, names, "False")
 
 
+def test_a_class_that_no_mask_shows_keeps_its_place_among_the_folds(own_set: Path, tmp_path: Path) -> None:
+    options = {"cache": tmp_path / "c", "min_pixels": 1, "folds": 2, "fold": 0, "split": "test"}
+    before = build("folder", own_set, **options)
+    assert before.classes == {1: "mug"}
+    for n in range(6):
+        mask = np.array(Image.open(own_set / "masks" / f"{n}.png"))
+        Image.fromarray(np.where(mask == 2, 3, mask).astype(np.uint8)).save(own_set / "masks" / f"{n}.png")
+    (own_set / "classes.json").write_text('["mug", "fork", "spoon"]')
+    after = build("folder", own_set, **options)
+    assert after.classes == {1: "mug", 3: "spoon"}
+
+
 def test_another_meaning_is_another_fingerprint(own_set: Path, tmp_path: Path) -> None:
     options = {"cache": tmp_path / "c", "min_pixels": 1}
     before = build("folder", own_set, **options)

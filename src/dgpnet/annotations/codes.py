@@ -93,6 +93,7 @@ class Decision:
     names     N classes; values: N numbers as painted, None where colours tell; colours: N as painted, None where none
     meanings  of each mask that can be read
     problems  a sentence for each that cannot
+    unused    (value or colour, name) of classes that are named and that no mask shows
     """
 
     names: tuple[str, ...]
@@ -101,6 +102,7 @@ class Decision:
     coded_by: str
     meanings: Mapping[Path, Meaning]
     problems: Sequence[str]
+    unused: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass
@@ -431,7 +433,7 @@ def _decision(
             notes.add("{n} classes are shown by no mask and left out", _brief(name))
     number = numbers(names)
     code_of = {label: code for code, label in reversed(labels.items())}
-    meaning = {code: number.get(label, 0) for code, label in labels.items()}
+    meaning = {code: number[label] for code, label in labels.items() if label in number}
     meanings = {}
     for file in files:
         own = {0: 0, **meaning, **dict.fromkeys(file.background, 0), **dict.fromkeys(file.ignored, IGNORED)}
@@ -442,7 +444,8 @@ def _decision(
     codes = [code_of[name] for name in names]
     values = tuple(codes) if coded_by == "value" else None
     colours = _as_painted(files, codes) if coded_by == "value" else tuple(map(_rgb, codes))
-    return Decision(names, values, colours, coded_by, meanings, problems)
+    unused = tuple((code_of[name], name) for name in every if name not in names)
+    return Decision(names, values, colours, coded_by, meanings, problems, unused)
 
 
 def _as_painted(files: list[_File], codes: list[int]) -> tuple[Colour, ...] | None:

@@ -29,6 +29,8 @@ from dgpnet.images import IGNORE, MAX_PIXELS
 
 MIN_PIXELS = 16 * 16  # own sets have smaller photographs and objects than the benchmarks
 
+FEW = 256  # masks that are looked at sooner than further processes are started
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -110,7 +112,10 @@ def folder(
         if masks.problems:
             problems[name or root.name] = masks.problems
         decided = masks.decision
-        classes |= {FRAME * number + c: prefix + text for c, text in zip(labels, decided.names, strict=True)}
+        named = dict(zip(labels, decided.names, strict=True))
+        if labels == decided.values:  # what no mask shows has its place among the folds all the same
+            named |= {c: text for c, text in decided.unused if c <= LABELS}
+        classes |= {FRAME * number + c: prefix + text for c, text in named.items()}
         told = [f"{masks.bare} photographs without a mask are left out"] if masks.bare else []
         notes += [f"{prefix or root.resolve().name}: {note}" for note in (*told, *request.notes.lines())]
         for mask in sorted(decided.meanings, key=lambda mask: mask.relative_to(base).with_suffix("").as_posix()):
@@ -176,7 +181,7 @@ def _look(base: Path, cache: str | Path | None, workers: int | None, masks: list
         return [Shown(**fields) for fields in json.loads(place.read_bytes())]
     except (OSError, ValueError, TypeError):
         pass  # Only a shortcut, as below.
-    found = dict(parallel_map(pictures.look_at, masks, workers))
+    found = dict(parallel_map(pictures.look_at, masks, 1 if len(masks) < FEW else workers))
     shown = [found[number] for number in range(len(masks))]
     if not any(isinstance(one, str) for one in shown):
         try:
