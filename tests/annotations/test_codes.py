@@ -164,6 +164,13 @@ def test_a_palette_among_colours_is_read_by_its_colours(painted: Callable[..., S
     np.testing.assert_array_equal(support.examples[1].mask, blocks(1, 2))
 
 
+def test_grey_is_a_colour_among_colours_where_it_is_stored_as_one(painted: Callable[..., SupportSet]) -> None:
+    grey = (128, 128, 128)
+    support = painted(a=colours(RED, grey), b=colours(grey))
+    assert support.classes == ("#808080", "#ff0000")
+    np.testing.assert_array_equal(support.examples[1].mask, ONE)
+
+
 def test_numbers_among_colours_are_refused(painted: Callable[..., SupportSet]) -> None:
     with pytest.raises(Error, match=r"b\.png has values"):
         painted(a=colours(RED, BLUE), b=blocks(1, 2))

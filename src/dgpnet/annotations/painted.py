@@ -30,7 +30,8 @@ MANY: Final = 32
 class Painted:
     """A mask file, decoded.
 
-    kind    "grey", "palette", "colours", or "cut-out": nothing but the object is opaque, and pixels are 0 and 255
+    kind    "grey", "palette", "colours"; "greys": RGB that shows no other colours; or "cut-out": nothing but the object
+            is opaque, and pixels are 0 and 255
     pixels  (H, W): grey values, or places in `table`
     table   (U,) the colours 0xRRGGBB of a palette or of the picture; None for values
     soft    some pixels were half transparent, or changed by a JPEG's compression
@@ -242,7 +243,7 @@ def _of_colours(image: Image.Image, opaque: NDArray[np.bool_] | None, path: Path
     pixels = np.zeros((image.height, image.width), np.uint8 if grey or len(table) <= 256 else np.uint16)
     for rows, colours in _packed(image, opaque):
         pixels[rows] = place[colours]
-    return Painted("grey", pixels) if grey else Painted("colours", pixels, table)
+    return Painted("greys", pixels) if grey else Painted("colours", pixels, table)
 
 
 def _packed(image: Image.Image, opaque: NDArray[np.bool_] | None) -> Iterator[tuple[slice, NDArray[np.uint32]]]:
