@@ -242,11 +242,30 @@ def test_black_and_white_survives_a_jpeg_and_nothing_else_does(
     Image.fromarray(big).save(root / "masks/a.jpg", quality=75)
     support = read_support(root)
     np.testing.assert_array_equal(support.examples[0].mask, big // 255)
-    assert "1 masks are JPEGs, taken for black and white" in notes(support)
+    assert "1 masks are of a format that changes values" in notes(support)
     for wrong in (Image.fromarray(big // 2), photograph(rng).resize(big.shape[::-1])):
         wrong.save(root / "masks/a.jpg")
         with pytest.raises(Error, match="JPEG"):
             read_support(root)
+
+
+@pytest.mark.parametrize("lossless", [True, False])
+def test_webp_is_read_where_it_changed_nothing(tmp_path: Path, lossless: bool) -> None:
+    root = save(tmp_path, {"a": blocks(1, 2)})
+    (root / "masks/a.png").unlink()
+    Image.fromarray(blocks(100, 200)).convert("RGB").save(root / "masks/a.webp", lossless=lossless)
+    if lossless:
+        np.testing.assert_array_equal(read_support(root).examples[0].mask, blocks(1, 2))
+    else:
+        with pytest.raises(Error, match="WEBP"):
+            read_support(root)
+
+
+def test_a_gif_that_moved_its_palette_is_read_by_what_it_shows(tmp_path: Path) -> None:
+    root = save(tmp_path, {"a": blocks(1, 2)})
+    (root / "masks/a.png").unlink()
+    Image.fromarray(blocks(100, 200)).save(root / "masks/a.gif")
+    assert read_support(root).legend.values == (100, 200)
 
 
 def test_voc_grey_is_ignore(painted: Callable[..., SupportSet]) -> None:

@@ -288,7 +288,9 @@ class _Known:
         if file.seen.kind == "cut-out":
             self.notes.add("what is not transparent is the object in {n} masks", where)
         if file.seen.lossy:
-            self.notes.add("{n} masks are JPEGs, taken for black and white", where)
+            self.notes.add(
+                "{n} masks are of a format that changes values (JPEG), and are taken for black and white", where
+            )
         if file.seen.soft:
             self.notes.add("half-transparent edges are made hard in {n} masks", where)
         if file.soft:

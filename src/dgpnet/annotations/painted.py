@@ -20,7 +20,10 @@ DEEP_WHITE: Final = 0xFFFF
 WHITE_COLOUR: Final = 0xFFFFFF
 #: More colours than that are a photograph.
 _MOST_COLOURS: Final = 0x8000
-#: How far from black and white a JPEG's compression may lead.
+#: Formats that change values, and where a WebP file says whether it does.
+_LOSSY: Final = frozenset({"JPEG", "MPO", "AVIF", "HEIF"})
+_HEADER: Final = 1 << 16
+#: How far from black and white that may lead.
 _LOSS: Final = 48
 #: A picture with more values than this that are nowhere thick is no mask of hard classes.
 MANY: Final = 32
@@ -34,7 +37,7 @@ class Painted:
             is opaque, and pixels are 0 and 255
     pixels  (H, W): grey values, or places in `table`
     table   (U,) the colours 0xRRGGBB of a palette or of the picture; None for values
-    soft    some pixels were half transparent, or changed by a JPEG's compression
+    soft    some pixels were half transparent. lossy: the file's compression may have changed some
     """
 
     kind: str
@@ -97,8 +100,8 @@ class Shown:
 def read(path: Path, max_pixels: int) -> Painted:
     """A mask file decoded; a photograph, fractions and numbers beyond 16 bits are refused."""
     image = images.open_mask(path, max_pixels=max_pixels)
-    if image.format in ("JPEG", "MPO"):
-        return _of_jpeg(image, path)
+    if _is_lossy(image, path):
+        return _of_lossy(image, path)
     if image.mode == "1":
         return Painted("grey", np.asarray(image).astype(np.uint8) * np.uint8(WHITE))
     if image.mode == "L":
@@ -175,9 +178,11 @@ def _of_palette(image: Image.Image, path: Path) -> Painted:
     if clear:
         return _of_layers(image.convert("RGBA"), path)
     black = used[table[used] == 0]
-    # Programs that choose the palette by themselves put any colour first, the object's too.
-    moved = len(black) == 1 and black[0] != 0
+    # Programs that choose the palette by themselves put any colour first, the object's too; for a GIF all of them do.
+    moved = image.format == "GIF" or (len(black) == 1 and black[0] != 0)
     inverted = used[0] == 0 and table[0] not in (0, WHITE_COLOUR) and (table[used] == WHITE_COLOUR).any()
+    if (moved or inverted) and ((table[used] & 0xFF) * 0x010101 == table[used]).all():
+        return Painted("greys", (table & 0xFF).astype(np.uint8)[pixels])
     return Painted("colours" if moved or inverted else "palette", pixels, table)
 
 
@@ -189,7 +194,15 @@ def _alpha(image: Image.Image, place: int) -> int:
     return 0 if told == place else 255
 
 
-def _of_jpeg(image: Image.Image, path: Path) -> Painted:
+def _is_lossy(image: Image.Image, path: Path) -> bool:
+    """Whether compression may have changed values. WebP has both kinds, told apart by the name of a chunk."""
+    if image.format != "WEBP":
+        return image.format in _LOSSY
+    with path.open("rb") as file:
+        return b"VP8L" not in file.read(_HEADER)
+
+
+def _of_lossy(image: Image.Image, path: Path) -> Painted:
     """Black and white, up to what the compression did to it."""
     white, between = np.zeros((2, image.height, image.width), np.uint8)
     for rows, colours in _strips(image.convert("RGB")):
@@ -198,8 +211,8 @@ def _of_jpeg(image: Image.Image, path: Path) -> Painted:
         between[rows] = (low < WHITE - _LOSS) & (high > _LOSS)
     if (edges.core(between) & (between > 0)).any():
         raise Error(
-            f"{path} is a JPEG, whose compression changes a mask's values; only masks in plain black and white "
-            "survive that, save others as PNG."
+            f"{path} is a {image.format} file, whose compression changes a mask's values; only masks in plain black "
+            "and white survive that, save others as PNG."
         )
     return Painted("grey", white, lossy=True)
 
