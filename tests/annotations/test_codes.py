@@ -265,7 +265,11 @@ def test_a_gif_that_moved_its_palette_is_read_by_what_it_shows(tmp_path: Path) -
     root = save(tmp_path, {"a": blocks(1, 2)})
     (root / "masks/a.png").unlink()
     Image.fromarray(blocks(100, 200)).save(root / "masks/a.gif")
-    assert read_support(root).legend.values == (100, 200)
+    Image.fromarray(blocks(200)).save(root / "masks/b.gif")
+    Image.new("RGB", SIZE[::-1]).save(root / "images/b.bmp")
+    support = read_support(root)
+    assert support.legend.values == (100, 200)
+    np.testing.assert_array_equal(support.examples[1].mask, 2 * ONE)
 
 
 def test_voc_grey_is_ignore(painted: Callable[..., SupportSet]) -> None:
