@@ -152,6 +152,17 @@ def test_names_go_to_the_values_in_order(painted: Callable[..., SupportSet]) -> 
     assert painted(a=colours(RED, BLUE), names=["blue", "red"]).legend.colours == (BLUE, RED)
 
 
+def test_given_names_do_not_go_before_those_of_the_file(painted: Callable[..., SupportSet]) -> None:
+    support = painted(a=blocks(1), classes=["mug"], names=["cup"])
+    assert support.classes == ("mug",)
+    assert "the names that were given are not used" in notes(support)
+
+
+def test_faults_are_told_before_a_wrong_number_of_names(painted: Callable[..., SupportSet]) -> None:
+    with pytest.raises(Error, match=r"a\.png shows 255 alone"):
+        painted(a=blocks(255), b=blocks(1, 2), names=["mug"])
+
+
 def test_colours_of_palettes_are_kept(painted: Callable[..., SupportSet]) -> None:
     support = painted(a=palette(blocks(1, 2), (0, 0, 0), RED, BLUE))
     assert (support.legend.coded_by, support.legend.values, support.legend.colours) == ("value", (1, 2), (RED, BLUE))

@@ -155,8 +155,11 @@ def decide(seen: Mapping[Path, Shown], stated: Stated | None, names: Sequence[st
         unknown = {file.path: problem for file in files if (problem := _unknown(file, stated))}
         problems += unknown.values()
         files = [file for file in files if file.path not in unknown]
+        if names is not None:
+            notes.add("the names that were given are not used, those of the file are", stated.file)
     else:
-        labels = _named(coded_by, classes, white, names)
+        # Where masks are missing, so may be classes: their faults are to be told, not a wrong number of names.
+        labels = _named(coded_by, classes, white, None if problems else names)
     return _decision(files, coded_by, labels, problems, notes)
 
 
