@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from dgpnet.annotations import SupportSet, folder, read_support
-from dgpnet.annotations.painted import look
+from dgpnet.annotations.painted import look, read
 from dgpnet.annotations.reading import Found, Request
 from dgpnet.errors import Error
 
@@ -375,10 +375,10 @@ def test_one_more_mask_changes_no_meaning_or_is_refused(tmp_path: Path, first: s
     assert len(pairs) == len({one for one, _ in pairs}) == len({other for _, other in pairs})
 
 
-def test_a_hundred_megapixels_of_colour_are_bounded(tmp_path: Path) -> None:
-    """In small: places need one byte a pixel, whatever the colours need."""
+def test_a_large_mask_in_colours_takes_one_byte_a_pixel(tmp_path: Path) -> None:
     picture = colours(RED, GREEN, BLUE).resize((2000, 1500), Image.Resampling.NEAREST)
     picture.save(tmp_path / "a.png")
+    assert read(tmp_path / "a.png", 10**7).pixels.nbytes == 3_000_000
     shown = look(tmp_path / "a.png", 10**7)
     assert shown.colours == (0, 0x0000FF, 0x00FF00, 0xFF0000)
     assert sum(shown.counts) == 3_000_000

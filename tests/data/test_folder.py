@@ -92,7 +92,9 @@ def test_broken_masks_and_photographs_are_named_together(own_set: Path, tmp_path
     save(own_set / "masks" / "1.png", np.zeros((3, 3), np.uint8))
     photo = own_set / "images" / "4.png"
     photo.write_bytes(photo.read_bytes()[:300])
-    with pytest.raises(Error, match=r"(?s)2 photographs cannot be used, .*masks/1\.png: annotated at 3 x 3.*images/4\.png"):
+    with pytest.raises(
+        Error, match=r"(?s)2 photographs cannot be used, .*masks/1\.png: annotated at 3 x 3.*images/4\.png"
+    ):
         build("folder", own_set, cache=tmp_path / "c")
     assert not list((tmp_path / "c").glob("*-pixels.npy"))
 
