@@ -32,8 +32,8 @@ class Masks:
 
 
 def recognises(path: Path) -> bool:
-    """Whether a folder holds masks as pictures."""
-    return layouts.recognises(path)
+    """Whether it is a folder that holds masks as pictures."""
+    return path.is_dir() and layouts.recognises(path)
 
 
 def read(request: Request) -> Found:

@@ -18,12 +18,12 @@ from dgpnet.annotations.codes import Meaning
 from dgpnet.annotations.folder import Masks
 from dgpnet.annotations.painted import Shown
 from dgpnet.annotations.reading import Photos, Request
-from dgpnet.data.cache import LISTED, default_folder
+from dgpnet.data.cache import default_folder
 from dgpnet.data.coco import read_coco
 from dgpnet.data.dataset import FRAME, LABELS, Dataset, Files, Pair, check_fold, files_fingerprint, in_fold
 from dgpnet.data.parallel import parallel_map
 from dgpnet.data.scan import count_pixels, pairs_of
-from dgpnet.errors import Error
+from dgpnet.errors import Error, refusal
 from dgpnet.files import atomic
 from dgpnet.images import IGNORE, MAX_PIXELS
 
@@ -154,12 +154,9 @@ def _refuse(root: Path, problems: dict[str, list[str]]) -> None:
     """All that is wrong in all sets in one Error: where, and the first; the others are its notes."""
     if not problems:
         return
-    first, *others = [problem for told in problems.values() for problem in told]
+    found = [problem for told in problems.values() for problem in told]
     where = ", ".join(list(problems)[:20]) + ("" if len(problems) <= 20 else f" and {len(problems) - 20} more")
-    error = Error(f"{root} has {len(others) + 1} problems in {where}, the first: {first}" if others else first)
-    for problem in others[:LISTED]:
-        error.add_note(problem)
-    raise error
+    raise refusal(f"{root} has {len(found)} problems in {where}", found)
 
 
 def _labels(base: Path, masks: Masks) -> tuple[int, ...]:
