@@ -1,6 +1,7 @@
 """Files appear whole or not at all, and names read from files stay inside their folder."""
 
 import errno
+import json
 import os
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from dgpnet.errors import Error
-from dgpnet.files import Journal, atomic, inside, lock, require_space
+from dgpnet.files import Journal, atomic, differences, inside, lock, read_record, require_space, write_record
 
 
 class TestAtomic:
@@ -201,3 +202,40 @@ def test_a_killed_process_lets_go_of_its_lock(tmp_path: Path) -> None:
     child.communicate()
     with lock(tmp_path / "lock", "it"):
         pass
+
+
+RECORD: dict[str, Any] = {"name": "mug \udce9", "sizes": (384, 512), "inner": {"score": 0.25, "3": None}, "off": False}
+
+
+def test_a_record_comes_back_and_can_be_laid_out_anew(tmp_path: Path) -> None:
+    path = tmp_path / "about.json"
+    assert read_record(path) is None
+    write_record(path, RECORD)
+    assert read_record(path) == {**RECORD, "sizes": [384, 512]}
+    path.write_text(json.dumps(json.loads(path.read_text())))  # as an editor does
+    assert read_record(path) == {**RECORD, "sizes": [384, 512]}
+
+
+def test_a_record_with_a_changed_byte_is_none_or_says_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "about.json"
+    write_record(path, RECORD)
+    whole, right = path.read_bytes(), read_record(path)
+    for place in range(len(whole)):
+        for value in (b"", b"\n", b"0", bytes([whole[place] ^ 1]), b"\xff", whole[place : place + 1] * 2):
+            path.write_bytes(whole[:place] + value + whole[place + 1 :])
+            assert read_record(path) in (None, right)
+        path.write_bytes(whole[:place])
+        assert read_record(path) in (None, right)
+
+
+def test_differences_are_named_by_path_and_tuples_are_lists() -> None:
+    assert differences({"a": [1, 2], "b": {"c": 1}}, {"a": (1, 2), "b": {"c": 1}}) == []
+    one = {"a": 1, "b": {"c": "x"}, "d": [{"e": 1}], "f": None}
+    other = {"a": 2, "b": {"c": "y" * 90}, "d": []}
+    assert differences(one, other) == [
+        "a 1, not 2",
+        f'b.c "x", not "{"y" * 35} …',
+        "d[0].e 1, not absent",
+        "f null, not absent",
+        "d absent, not []",
+    ]

@@ -1,7 +1,6 @@
 """What a processor reports is tried where a crash harms nothing, once, and believed only then."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import pytest
 
 from dgpnet import processor
 from dgpnet.errors import Error
+from tests.children import environment
 
 DIES = "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
 COUNTS = "import os; open(os.environ['COUNTED'], 'a').write('x')"
@@ -87,7 +87,7 @@ def test_where_python_cannot_be_started_nothing_is_tried(machine, monkeypatch):
     assert not processor.half_pays()
 
 
-def test_a_segmenter_on_such_a_machine_computes_in_float32(machine, repository):
+def test_a_segmenter_on_such_a_machine_computes_in_float32(machine):
     """The whole way in a new process: the probe dies, everything else works."""
     program = f"""
 from dgpnet import processor
@@ -100,9 +100,8 @@ segmenter = Segmenter(tiny_network())
 concept = segmenter.learn(*scenes(1))
 print(segmenter.predictor.dtype, concept.segment(scenes(1)[0][0]).mask.shape)
 """
-    environment = {**os.environ, "PYTHONPATH": f"{repository / 'src'}{os.pathsep}{repository}"}
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True, cwd=machine
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment(), check=True, cwd=machine
     )
     assert done.stdout.split() == ["torch.float32", "(48,", "64)"]
     assert done.stderr.count("reports bfloat16") == 1
@@ -111,23 +110,22 @@ print(segmenter.predictor.dtype, concept.segment(scenes(1)[0][0]).mask.shape)
 # -- manners -----------------------------------------------------------------------------------------------------------
 
 
-def started(repository: Path, program: str, **environment: str) -> str:
-    inherited = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
-    environment = {**inherited, "PYTHONPATH": str(repository / "src"), **environment}
+def started(program: str, **more: str) -> str:
+    own = {name: value for name, value in environment().items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
     return subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, env={**own, **more}, check=True
     ).stdout.strip()
 
 
-def test_waiting_threads_sleep_soon_unless_the_user_says_otherwise(repository):
+def test_waiting_threads_sleep_soon_unless_the_user_says_otherwise():
     program = "import dgpnet, os; print(os.environ.get('GOMP_SPINCOUNT'), os.environ.get('OMP_WAIT_POLICY'))"
-    assert started(repository, program) == f"{processor.TURNS} None"
-    assert started(repository, program, GOMP_SPINCOUNT="7") == "7 None"
-    assert started(repository, program, OMP_WAIT_POLICY="active") == "None active"
+    assert started(program) == f"{processor.TURNS} None"
+    assert started(program, GOMP_SPINCOUNT="7") == "7 None"
+    assert started(program, OMP_WAIT_POLICY="active") == "None active"
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="malloc's settings are those of glibc")
-def test_large_blocks_are_used_again_without_the_system_clearing_them(repository):
+def test_large_blocks_are_used_again_without_the_system_clearing_them():
     program = """
 import {first}, resource, torch
 def faults():
@@ -138,5 +136,5 @@ def faults():
 faults()
 print(faults())
 """
-    kept, given_back = (int(started(repository, program.format(first=first))) for first in ("dgpnet", "sys"))
+    kept, given_back = (int(started(program.format(first=first))) for first in ("dgpnet", "sys"))
     assert kept < given_back / 10

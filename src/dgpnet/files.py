@@ -146,8 +146,58 @@ def _unsealed(line: bytes, seal: re.Pattern[bytes]) -> dict[str, Any] | None:
     found = seal.search(line)
     if found is None or zlib.crc32(text := line[: found.start()] + b"}") != int(found[1], 16):
         return None
-    record: dict[str, Any] = json.loads(text)
-    return record
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):  # somebody else's line with a checksum that is right
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def write_record(path: str | Path, record: Mapping[str, Any]) -> None:
+    """Write a record (plain JSON values) for people and for `read_record`: indented, with a checksum of its values."""
+    with atomic(path, sync=True) as temporary:
+        sealed = {**record, "crc": _checksum(record)}
+        temporary.write_text(json.dumps(sealed, indent=1) + "\n")
+
+
+def read_record(path: str | Path) -> dict[str, Any] | None:
+    """The record in a file; None where there is none, or none that says what was written."""
+    try:
+        record = json.loads(Path(path).read_bytes())
+        return record if record.pop("crc") == _checksum(record) else None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+def _checksum(record: Mapping[str, Any]) -> str:
+    """CRC-32 of the values as they come back from a file, however they are laid out there."""
+    return f"{zlib.crc32(json.dumps(json.loads(json.dumps(dict(record))), sort_keys=True).encode()):08x}"
+
+
+def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Where two descriptions (plain JSON values, tuples as lists) differ: "network.size 384, not 512"."""
+    left, right = (_by_path(json.loads(json.dumps(dict(each)))) for each in (one, other))
+    return [
+        f"{name} {_short(left, name)}, not {_short(right, name)}"
+        for name in {**left, **right}
+        if name not in left or name not in right or left[name] != right[name]
+    ]
+
+
+def _by_path(value: Any, where: str = "") -> dict[str, Any]:
+    """Nested JSON values by dotted path; a list of plain values is one value."""
+    if isinstance(value, dict) and value:
+        inner = {f"{where}.{key}" if where else key: item for key, item in value.items()}
+    elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        inner = {f"{where}[{i}]": item for i, item in enumerate(value)}
+    else:
+        return {where: value}
+    return {path: leaf for name, item in inner.items() for path, leaf in _by_path(item, name).items()}
+
+
+def _short(values: Mapping[str, Any], name: str) -> str:
+    text = json.dumps(values[name], ensure_ascii=False) if name in values else "absent"
+    return text if len(text) <= 40 else text[:36] + " …"
 
 
 @contextmanager

@@ -1,13 +1,16 @@
 """An evaluation equals a plain loop over its episodes, however it is batched, cut up, killed or shared out."""
 
-import json
 import math
+import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from dgpnet import data
@@ -17,13 +20,15 @@ from dgpnet.data.dataset import Dataset
 from dgpnet.errors import Error
 from dgpnet.evaluation import run
 from dgpnet.evaluation.records import Records
-from dgpnet.evaluation.results import gather
+from dgpnet.evaluation.results import Results, gather
 from dgpnet.evaluation.run import Job, Options, evaluate
+from dgpnet.files import Journal
 from dgpnet.metrics import rank_correlation
 from dgpnet.network.dgpnet import DGPNet
 from dgpnet.segmenter.calibration import Calibration, Curve
 from dgpnet.segmenter.segmentation import Maps, render
 from tests.capability import needs_half
+from tests.damage import Damage, damage
 
 OPTIONS = Options(shots=(1, 2), episodes=7, seeds=(0, 3))
 HONEST = Calibration(
@@ -141,10 +146,44 @@ def test_a_run_that_was_cut_off_goes_on(network: DGPNet, discs: Dataset, folder:
     resumed = evaluate(network, discs, OPTIONS, records=folder, progress=lambda done, total: steps.append(done))
     assert len(steps) == 6 - 2
     assert resumed == whole
-    lines = (folder / "part.jsonl").read_text().splitlines()
-    assert sorted((json.loads(line)["seed"], json.loads(line)["first"]) for line in lines) == [
+    assert sorted((line["seed"], line["first"]) for line in Journal(folder / "part.jsonl").read()) == [
         (seed, first) for seed in (0, 3) for first in (0, 3, 6)
     ]
+
+
+@pytest.fixture(scope="module")
+def finished(network: DGPNet, discs: Dataset, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Results]:
+    """A folder of records with the results that came of them."""
+    folder = tmp_path_factory.mktemp("finished")
+    results = evaluate(network, discs, Options(episodes=2, seeds=(0, 1)), records=folder)
+    results.write(folder / "results.json")
+    return folder, results
+
+
+@given(damage(), st.sampled_from(["about.json", "part.jsonl"]))
+def test_damaged_records_give_the_same_results_or_one_sentence(
+    network: DGPNet, discs: Dataset, finished: tuple[Path, Results], change: Damage, name: str
+):
+    with TemporaryDirectory() as place:
+        folder = Path(shutil.copytree(finished[0], Path(place) / "parts"))
+        (folder / name).write_bytes(change((folder / name).read_bytes()))
+        try:
+            assert evaluate(network, discs, Options(episodes=2, seeds=(0, 1)), records=folder) == finished[1]
+        except Error as problem:
+            assert str(problem).endswith(".")
+
+
+@given(damage())
+@settings(max_examples=100)
+def test_damaged_results_are_refused_or_read_as_they_were(finished: tuple[Path, Results], change: Damage):
+    folder, results = finished
+    with TemporaryDirectory() as place:
+        path = Path(place) / "results.json"
+        path.write_bytes(change((folder / "results.json").read_bytes()))
+        try:
+            assert Results.read(path).to_json() == results.to_json()
+        except Error as problem:
+            assert str(problem).endswith("remove it and evaluate again.")
 
 
 def test_records_of_another_evaluation_are_refused(network: DGPNet, discs: Dataset, folder: Path):

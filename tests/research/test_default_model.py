@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from dgpnet import data, weights
+from dgpnet.files import differences
 from dgpnet.network import Config, DGPNet
 from dgpnet.training import TrainConfig, recipe
-from dgpnet.training.config import differences
+from dgpnet.training.config import plain
 from research.default_model import MODERATE, SHIPPED, VARIANTS, configuration, measure, provenance_of
 
 
@@ -50,7 +51,7 @@ def test_the_steps_lead_to_what_ships() -> None:
 def test_what_ships_is_the_strong_recipe_but_for_data_length_and_widths(model: str) -> None:
     variant, iterations = SHIPPED[model]
     config = configuration(variant, Path(), Path(), hold_out=False, iterations=iterations, seed=0)
-    changed = {difference.partition(":")[0] for difference in differences(recipe("strong"), config)}
+    changed = {words.partition(" ")[0] for words in differences(plain(recipe("strong")), plain(config))}
     own = {"sources", "encoder_weights", "iterations", "precision", "decay_at"}  # cosine has no use for the last
     widths = {f"network.{name}" for name in ("encoder", "stride_on", "features", "encodings", "decoder_width")}
     assert {name.partition("[")[0] for name in changed} <= own | widths

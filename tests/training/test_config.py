@@ -7,7 +7,7 @@ import pytest
 from dgpnet import Error
 from dgpnet.network.config import PRESETS
 from dgpnet.training import Source, TrainConfig, recipe, with_settings
-from dgpnet.training.config import differences, plain
+from dgpnet.training.config import plain
 
 Make = Callable[..., TrainConfig]
 
@@ -119,15 +119,6 @@ def test_json_that_is_no_configuration_is_refused(text: str) -> None:
 def test_an_unknown_recipe_is_refused() -> None:
     with pytest.raises(Error, match="paper, reference, strong"):
         recipe("weak")
-
-
-def test_differences_name_fields_and_both_values(config: Make) -> None:
-    one, other = config(), with_settings(config(), ["rate=7", "network.kernel=linear", "sources=[]"])
-    found = differences(one, other)
-    assert "rate: 0.001, 7.0" in found
-    assert "network.kernel: se, linear" in found
-    assert "sources[0].dataset: synthetic, absent" in found
-    assert differences(one, one) == []
 
 
 def test_plain_is_json() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from dgpnet.files import Journal
 from dgpnet.training import TrainConfig
 from dgpnet.training.log import Log, Meter, forget_after
 from dgpnet.training.processes import launch
@@ -14,14 +15,24 @@ from dgpnet.training.processes import launch
 Make = Callable[..., TrainConfig]
 
 
-def test_records_beyond_the_checkpoint_and_torn_lines_are_forgotten(tmp_path: Path) -> None:
-    path = tmp_path / "log.jsonl"
-    lines = [json.dumps({"step": step}) + "\n" for step in (2, 4, 6)]
-    path.write_text("".join(lines) + '{"step": 3, "lo')
-    forget_after(path, 4)
-    assert path.read_text() == "".join(lines[:2])
-    forget_after(tmp_path / "absent.jsonl", 4)
+def test_records_beyond_the_checkpoint_and_damaged_lines_are_forgotten(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "log.jsonl")
+    with journal:
+        journal.add(*({"step": step} for step in (2, 4, 6)))
+    with journal.path.open("a") as file:
+        file.write('{"step": 3}\n{"step": 3, "lo')
+    forget_after(journal, 4)
+    assert journal.read() == [{"step": 2}, {"step": 4}]
+    assert journal.damaged == 0
+    forget_after(Journal(tmp_path / "absent.jsonl"), 4)
     assert not (tmp_path / "absent.jsonl").exists()
+
+
+def test_damaged_lines_are_said_to_be_left_out(config: Make, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "log.jsonl").write_bytes(b'{"step": 1\xff}\n')
+    with Log(tmp_path, config(iterations=10), start=0):
+        pass
+    assert "log.jsonl: 1 damaged lines are left out." in capfd.readouterr().err
 
 
 def test_a_meter_joins_steps_by_their_weights_and_goes_on_after_a_stop(config: Make) -> None:
@@ -64,7 +75,7 @@ def test_lines_say_loss_iou_speed_and_time_left(
     assert "a class drops out" in text
     for part in ("step 10 of 10", "loss 0.5000", "IoU 0.250", "episodes/s", "left"):
         assert part in text
-    record = json.loads((tmp_path / "log.jsonl").read_text())
+    (record,) = Journal(tmp_path / "log.jsonl").read()
     assert {"step", "loss", "iou", "gradient", "rate", "episodes_per_second"} == set(record)
     assert list((tmp_path / "tensorboard").iterdir())
 

@@ -12,13 +12,19 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import torch
+from hypothesis import given
 
 from dgpnet import Error, weights
+from dgpnet.files import Journal, lock
 from dgpnet.network import DGPNet
-from dgpnet.training import NonFinite, Running, Source, TrainConfig, train, with_settings
+from dgpnet.training import NonFinite, Running, Source, TrainConfig, recipe, train, with_settings
+from dgpnet.training.run import require_same_run
+from tests.children import environment
+from tests.damage import Damage, damage
 
 Make = Callable[..., TrainConfig]
 
@@ -43,7 +49,7 @@ def _everything(config: Make, **changes: object) -> TrainConfig:
 
 
 def _records(run: Path) -> list[dict[str, float]]:
-    records = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    records = Journal(run / "log.jsonl").read()
     return [{k: v for k, v in record.items() if k != "episodes_per_second"} for record in records]
 
 
@@ -57,7 +63,7 @@ def test_a_run_leaves_model_log_pictures_and_checkpoints(config: Make, running: 
     assert model == run / "model.safetensors"
     assert [record["step"] for record in _records(run)] == [2, 4, 6]
     assert sorted(path.name for path in run.iterdir()) == sorted(
-        ["checkpoints", "config.json", "log.jsonl", "model.safetensors", "pictures", "tensorboard"]
+        [".lock", "checkpoints", "config.json", "log.jsonl", "model.safetensors", "pictures", "tensorboard"]
     )
     assert sorted(path.name for path in (run / "pictures").iterdir()) == ["000000004.png", "000000006.png"]
     assert weights.read_metadata(model)["provenance"]["training"]["iterations"] == 6
@@ -120,18 +126,17 @@ def _killed_until_done(text: Path, out: Path, cache: Path, waits: list[Callable[
     """Starts the run again and again, kills it where each of `waits` says, then lets it end; returns the kills."""
     script = tmp_path / "driver.py"
     script.write_text(DRIVER)
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(script), str(text), str(out), str(cache)]
     kills = 0
     for wait in waits:
-        with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as process:
+        with subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE) as process:
             while process.poll() is None and not wait(out):
                 time.sleep(0.005)
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
                 kills += 1
             process.communicate()
-    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=300)
+    subprocess.run(command, env=environment(), check=True, capture_output=True, timeout=300)
     return kills
 
 
@@ -144,11 +149,11 @@ def _after_records(count: int) -> Callable[[Path], bool]:
 
 
 def test_a_killed_process_goes_on_bit_for_bit(config: Make, cache: Path, running: Running, tmp_path: Path) -> None:
-    settings = _everything(config, iterations=60)
+    settings = _everything(config, iterations=24)
     whole = train(settings, tmp_path / "whole", dataclasses.replace(running, checkpoint_every=3, pictures_every=5))
     text = tmp_path / "config.json"
     text.write_text(settings.to_json())
-    kills = _killed_until_done(text, tmp_path / "parts", cache, [_after_records(9)], tmp_path)
+    kills = _killed_until_done(text, tmp_path / "parts", cache, [_after_records(4)], tmp_path)
     assert kills == 1
     assert _same_model(whole, tmp_path / "parts" / "model.safetensors")
     assert _records(tmp_path / "whole") == _records(tmp_path / "parts")
@@ -193,9 +198,30 @@ def test_a_finished_run_is_left_as_it_is(config: Make, running: Running, tmp_pat
     assert model.stat().st_mtime_ns == before
 
 
+def test_a_folder_in_which_a_run_is_at_work_is_refused(config: Make, running: Running, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    out.mkdir()
+    with lock(out / ".lock", "it"), pytest.raises(Error, match=f"run is in use by process {os.getpid()} on "):
+        train(config(), out, running)
+    assert [path.name for path in out.iterdir()] == [".lock"]
+    train(config(), out, running)
+
+
+@given(damage())
+def test_a_damaged_configuration_is_refused_or_read_as_it_was(change: Damage) -> None:
+    config = recipe("strong")
+    with TemporaryDirectory() as place:
+        path = Path(place) / "config.json"
+        path.write_bytes(change(config.to_json().encode()))
+        try:
+            require_same_run(config, Path(place))
+        except Error as problem:
+            assert str(problem).endswith(".")
+
+
 def test_a_run_of_another_configuration_is_refused_by_field(config: Make, running: Running, tmp_path: Path) -> None:
     train(config(), tmp_path / "run", running)
-    with pytest.raises(Error, match=r"rate: 0.001, 0.5; seed: 0, 3") as caught:
+    with pytest.raises(Error, match=r"rate 0\.001, not 0\.5; seed 0, not 3") as caught:
         train(config(rate=0.5, seed=3), tmp_path / "run", running)
     assert "iterations" not in str(caught.value)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from dgpnet.training.run import Run, build_network
 from dgpnet.training.source import Store, batch_at, open_source
 from dgpnet.training.step import METRICS, Inputs, forward_backward, loss, views
 from tests.capability import needs_half
+from tests.children import environment
 from tests.tolerances import assert_equal
 
 Make = Callable[..., TrainConfig]
@@ -199,9 +199,8 @@ def test_two_processes_give_the_gradient_of_one_that_accumulates(
     text, out = tmp_path / "config.json", tmp_path / "two"
     text.write_text(settings.to_json())
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
     subprocess.run(
-        [*command, str(text), str(out), str(cache)], check=True, capture_output=True, timeout=300, env=environment
+        [*command, str(text), str(out), str(cache)], check=True, capture_output=True, timeout=300, env=environment()
     )
     train(config(iterations=1, episodes=8, accumulate=2), tmp_path / "one", running)
     one, two = (load_file(tmp_path / name / "checkpoints" / "000000001.safetensors") for name in ("one", "two"))

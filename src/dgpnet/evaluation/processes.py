@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,10 @@ from dgpnet.data.dataset import Dataset
 from dgpnet.devices import find_device
 from dgpnet.errors import Error
 from dgpnet.evaluation.protocol import setting
-from dgpnet.evaluation.records import Records, differences
+from dgpnet.evaluation.records import Records
 from dgpnet.evaluation.results import Results, gather
 from dgpnet.evaluation.run import UNIT, Job, Options, Progress
+from dgpnet.files import differences, lock
 from dgpnet.segmenter.calibration import Calibration
 
 
@@ -99,21 +101,21 @@ def evaluate_case(
     about = job.about()
     if out is not None and out.exists():
         done = Results.read(out)
-        differing = differences(done.about, about)
-        if differing:
-            raise Error(f"{out} holds another evaluation ({differing}); remove it or choose another --out.")
+        if differing := differences(done.about, about):
+            raise Error(f"{out} holds another evaluation ({'; '.join(differing)}); remove it or choose another --out.")
         return done
     job.check()
     parts = out.with_name(f"{out.name}.parts") if out is not None else None
     records = Records.open(parts, about)
-    if processes > 1 and parts is not None:
-        _share(case, job, records, parts, processes, progress)
-    else:
-        job.work(records, progress=progress)
-    results = gather(records.found, about, job.dataset.classes)
-    if out is not None and parts is not None:
-        results.write(out)
-        shutil.rmtree(parts)
+    with lock(parts / ".lock", str(out)) if parts is not None else nullcontext():
+        if processes > 1 and parts is not None:
+            _share(case, job, records, parts, processes, progress)
+        else:
+            job.work(records, progress=progress)
+        results = gather(records.found, about, job.dataset.classes)
+        if out is not None and parts is not None:
+            results.write(out)
+            shutil.rmtree(parts, ignore_errors=True)
     return results
 
 
@@ -156,7 +158,15 @@ def _work(case: Case, parts: Path, number: int, processes: int, threads: int) ->
     torch.set_num_threads(threads)
     try:
         job = case.job(process=number)
-        job.work(Records.open(parts, job.about(), name=f"part-{number}-of-{processes}"), part=(number, processes))
+        records = Records.open(parts, job.about(), name=f"part-{number}-of-{processes}")
+        job.work(records, part=(number, processes), progress=lambda done, total: _end_with_parent())
     except Error as problem:
         print(f"dgpnet: {problem}", file=sys.stderr, flush=True)
+        os._exit(1)
+
+
+def _end_with_parent() -> None:
+    """Nobody waits for what a process finds whose parent was killed, and the next parent starts its own."""
+    parent = multiprocessing.parent_process()
+    if parent is not None and not parent.is_alive():
         os._exit(1)

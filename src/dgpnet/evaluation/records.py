@@ -1,13 +1,13 @@
 """Finished parts of an evaluation on disk, one line each, so that a run that was cut off goes on where it was.
 
-A folder holds `about.json`, what is evaluated, and one `.jsonl` file for every process that ever worked on it. A line
-is written whole; of a process killed while it wrote, the last one is torn, and is not counted.
+A folder holds `about.json`, what is evaluated, and one `.jsonl` file for every process that ever worked on it. What a
+kill cut off, or what is damaged in any byte, is not believed: it is measured again.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 
 from dgpnet.errors import Error
 from dgpnet.evaluation.measure import Measured
-from dgpnet.files import atomic
+from dgpnet.files import Journal, differences, read_record, write_record
 from dgpnet.metrics import HISTOGRAM_BINS
 
+#: Seed and number of the first episode: which unit of work it is.
 Key = tuple[int, int]
-"""Seed and number of the first episode: which unit of work it is."""
+#: The file of a folder that says what is evaluated.
+ABOUT = "about.json"
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,8 @@ class Record:
         return Record(classes, counts, np.array(fields["scores"], np.float64), histogram)
 
 
+#: Shots -> what was measured with them.
 Unit = Mapping[int, Record]
-"""Shots -> what was measured with them."""
 
 
 @dataclass
@@ -72,6 +74,8 @@ class Records:
 
     folder: Path | None = None
     name: str = "part"
+    of: str = ""
+    """Digest of what is evaluated; every line carries it."""
     found: dict[Key, Unit] = field(default_factory=dict)
 
     @staticmethod
@@ -83,18 +87,12 @@ class Records:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
             raise Error(f"{folder} cannot be made ({problem.strerror}); choose another place.") from problem
-        described = folder / "about.json"
-        if described.exists():
-            differing = differences(json.loads(described.read_text()), about)
-            if differing:
-                raise Error(
-                    f"{folder} holds parts of another evaluation ({differing}); remove it or choose another --out."
-                )
-        else:
-            with atomic(described) as temporary:
-                temporary.write_text(json.dumps(about, indent=1))
-        records = Records(folder, name)
-        records._mend()
+        before = read_record(folder / ABOUT)
+        if before is None:  # new, or damaged: what the lines are of, they say themselves
+            write_record(folder / ABOUT, about)
+        elif differing := differences(before, about):
+            raise _another(folder, "; ".join(differing))
+        records = Records(folder, name, hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16])
         records.refresh()
         return records
 
@@ -103,17 +101,16 @@ class Records:
         self.found[key] = unit
         if self.folder is None:
             return
-        line = {"seed": key[0], "first": key[1], "shots": {str(k): record.to_json() for k, record in unit.items()}}
-        with open(self.folder / f"{self.name}.jsonl", "a") as file:
-            file.write(json.dumps(line) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        shots = {str(k): record.to_json() for k, record in unit.items()}
+        with Journal(self.folder / f"{self.name}.jsonl") as journal:
+            journal.add({"of": self.of, "seed": key[0], "first": key[1], "shots": shots})
 
     def refresh(self) -> None:
         """Reads what all processes have finished so far."""
         for path in sorted(self.folder.glob("*.jsonl")) if self.folder else []:
-            for line in path.read_text().split("\n")[:-1]:  # what follows the last line break is torn, or nothing
-                fields = json.loads(line)
+            for fields in Journal(path).read():
+                if fields.get("of") != self.of:
+                    raise _another(path, "its lines say so")
                 unit = {int(k): Record.from_json(record) for k, record in fields["shots"].items()}
                 self.found.setdefault((fields["seed"], fields["first"]), unit)
 
@@ -121,23 +118,6 @@ class Records:
         """How many units all processes have finished, without reading them."""
         return sum(path.read_bytes().count(b"\n") for path in self.folder.glob("*.jsonl")) if self.folder else 0
 
-    def _mend(self) -> None:
-        """Cuts a torn last line off this process's own file, so that the next one starts on a new line."""
-        path = self.folder / f"{self.name}.jsonl" if self.folder else None
-        if path is not None and path.exists():
-            data = path.read_bytes()
-            whole = data.rfind(b"\n") + 1
-            if whole < len(data):
-                os.truncate(path, whole)
 
-
-def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """In words, which fields of two descriptions differ; empty where none does."""
-    other = json.loads(json.dumps(other))  # as it comes back from a file: tuples as lists, keys as strings
-    names = [name for name in {**one, **other} if one.get(name) != other.get(name)]
-    return ", ".join(f"{name} {_short(one.get(name))}, not {_short(other.get(name))}" for name in names)
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 40 else text[:36] + " …"
+def _another(place: Path, how: str) -> Error:
+    return Error(f"{place} holds parts of another evaluation ({how}); remove it or choose another --out.")

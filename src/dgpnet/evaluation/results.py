@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -14,7 +13,7 @@ import numpy as np
 from dgpnet import pictures
 from dgpnet.errors import Error
 from dgpnet.evaluation.records import Key, Unit
-from dgpnet.files import atomic
+from dgpnet.files import read_record, write_record
 from dgpnet.metrics import (
     Calibration,
     CalibrationScores,
@@ -92,16 +91,15 @@ class Results:
         for shots, found in self.shots.items():
             suffix = "" if len(self.shots) == 1 else f"-{shots}"
             pictures.save(reliability_picture(found, shots), path.with_name(f"{path.stem}-reliability{suffix}.png"))
-        with atomic(path) as temporary:
-            temporary.write_text(json.dumps(self.to_json(), indent=1) + "\n")
+        write_record(path, self.to_json())
 
     @staticmethod
     def read(path: Path) -> Results:
-        """The results in a file."""
-        try:
-            return Results.from_json(json.loads(path.read_text()))
-        except (OSError, ValueError) as problem:
-            raise Error(f"{path} cannot be read as results of an evaluation ({problem}).") from problem
+        """The results in a file; an Error where it is not as it was written."""
+        fields = read_record(path)
+        if fields is None:
+            raise Error(f"{path} is missing, damaged or no results of an evaluation; remove it and evaluate again.")
+        return Results.from_json(fields)
 
     def table(self) -> str:
         """Markdown: the figures for each number of shots, and below them the IoU of each class."""

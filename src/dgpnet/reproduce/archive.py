@@ -1,13 +1,14 @@
-"""A folder with what is done: `runs/<key>/` for each trained network and `tests/<key>.json` for each test."""
+"""A folder with what is done: `runs/<key>/` for each trained network and `tests/<key>.json` for each test.
+
+What is damaged counts as not there: what it stands for is done again.
+"""
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from dgpnet.files import atomic
+from dgpnet.files import read_record, write_record
 from dgpnet.reproduce.plan import Plan, PlannedRun, PlannedTest
 
 RUNS, TESTS = "runs", "tests"
@@ -37,7 +38,7 @@ class Archive:
     def trained(self, run: PlannedRun) -> Path | None:
         """The network of a run that is done."""
         folder = self.run_folder(run)
-        model = _read(folder / "done.json").get("model")
+        model = (read_record(folder / "done.json") or {}).get("model")
         return folder / model if isinstance(model, str) and (folder / model).is_file() else None
 
     def record_run(self, run: PlannedRun, model: Path, seconds: float) -> None:
@@ -49,12 +50,12 @@ class Archive:
             "seconds": seconds,
             "photographs": run.photographs,
         }
-        _write(folder / "done.json", content)
+        write_record(folder / "done.json", content)
 
     def finding(self, test: PlannedTest) -> Finding | None:
         """The outcome of a test that is done."""
         try:
-            content = _read(self._test_path(test))["measured"]
+            content = (read_record(self._test_path(test)) or {})["measured"]
             return Finding(tuple(content.pop("miou")), tuple(content.pop("fb_iou")), **content)
         except (KeyError, TypeError, AttributeError):
             return None
@@ -64,7 +65,7 @@ class Archive:
         path = self._test_path(test)
         path.parent.mkdir(parents=True, exist_ok=True)
         about = {**test.about(), "run": test.run.key, "network": test.run.describe()}
-        _write(path, {**about, "measured": asdict(finding)})
+        write_record(path, {**about, "measured": asdict(finding)})
 
     def left(self, plan: Plan) -> Plan:
         """The part of a plan that is not done: its tests, and the runs that they or a picture still need."""
@@ -74,24 +75,10 @@ class Archive:
 
     def rate(self, kind: str, default: float) -> float:
         """Seconds a photograph took here so far (`kind`: runs or tests), or the default where nothing is done."""
-        records = map(_read, self.folder.glob(f"{RUNS}/*/done.json" if kind == RUNS else f"{TESTS}/*.json"))
-        found = [content for record in records if isinstance(content := record.get("measured", record), dict)]
+        records = map(read_record, self.folder.glob(f"{RUNS}/*/done.json" if kind == RUNS else f"{TESTS}/*.json"))
+        found = [record.get("measured", record) for record in records if record]
         photographs, seconds = (sum(content.get(name, 0.0) for content in found) for name in ("photographs", "seconds"))
         return seconds / photographs if photographs else default
 
     def _test_path(self, test: PlannedTest) -> Path:
         return self.folder / TESTS / f"{test.key}.json"
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """The record in a file; empty where there is none, or none that can be read: what it stands for is done again."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-def _write(path: Path, content: object) -> None:
-    with atomic(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -230,16 +230,6 @@ def with_settings(config: TrainConfig, settings: Sequence[str]) -> TrainConfig:
     return _build(config, fields, "")
 
 
-def differences(one: TrainConfig, other: TrainConfig) -> list[str]:
-    """Which fields differ, as `field: this, that`; empty for equal configurations."""
-    left, right = _flat(plain(one), ""), _flat(plain(other), "")
-    return [
-        f"{name}: {left.get(name, 'absent')}, {right.get(name, 'absent')}"
-        for name in sorted({*left, *right})
-        if left.get(name, "absent") != right.get(name, "absent")
-    ]
-
-
 def plain(value: Any) -> Any:
     """Dataclasses, tuples and mappings as JSON values."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -289,15 +279,6 @@ def _fit(name: str, value: Any, like: Any) -> Any:
 
 def _items(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list | tuple) else [value]
-
-
-def _flat(value: Any, where: str) -> dict[str, Any]:
-    """Nested JSON values by dotted path."""
-    if isinstance(value, dict) and value:
-        return {k: v for key, item in value.items() for k, v in _flat(item, f"{where}.{key}" if where else key).items()}
-    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
-        return {k: v for i, item in enumerate(value) for k, v in _flat(item, f"{where}[{i}]").items()}
-    return {where: value}
 
 
 def _guess(name: str, known: Mapping[str, Any]) -> str:

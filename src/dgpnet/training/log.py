@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 import time
@@ -19,7 +18,7 @@ from PIL.Image import Image
 from torch import Tensor
 
 from dgpnet import pictures
-from dgpnet.files import atomic
+from dgpnet.files import Journal
 from dgpnet.training.config import TrainConfig
 from dgpnet.training.processes import gather
 from dgpnet.training.step import METRICS
@@ -27,7 +26,9 @@ from dgpnet.training.step import METRICS
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
+#: The journal of a run's folder.
 LOG = "log.jsonl"
+#: Between plain lines, where there is no terminal.
 SECONDS_BETWEEN_LINES = 10.0
 
 
@@ -105,13 +106,17 @@ class Log:
             return
         from torch.utils.tensorboard import SummaryWriter
 
-        forget_after(folder / LOG, start)
-        self._file = (folder / LOG).open("a", encoding="utf-8")
+        self._journal = Journal(folder / LOG)
+        forget_after(self._journal, start)
         self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=start + 1)
         if not quiet:
             self._screen = (_Bar if sys.stderr.isatty() else _Lines)(config.iterations, start)
 
     def __enter__(self) -> Self:
+        if self._folder is not None:
+            if self._journal.damaged:
+                self.say(f"{self._journal.path}: {self._journal.damaged} damaged lines are left out.")
+            self._journal.__enter__()
         return self
 
     def __exit__(
@@ -120,15 +125,14 @@ class Log:
         self._screen.close()
         if self._folder is not None:
             self._board.close()
-            self._file.close()
+            self._journal.__exit__(kind, error, where)
 
     def write(self, step: int, record: Mapping[str, float]) -> None:
         """One record after `step` steps: a line of JSON, a point of each curve, and the progress shown."""
         if self._folder is None:
             return
         rate, left = self._rate.at(step)
-        self._file.write(json.dumps({"step": step, **record, "episodes_per_second": round(rate, 2)}) + "\n")
-        self._file.flush()
+        self._journal.add({"step": step, **record, "episodes_per_second": round(rate, 2)})
         for name, value in record.items():
             self._board.add_scalar(name, value, step)
         text = f"loss {record['loss']:.4f} · IoU {record['iou']:.3f} · {rate:.1f} episodes/s · {left} left"
@@ -149,22 +153,12 @@ class Log:
             self._screen.say(line)
 
 
-def forget_after(path: Path, step: int) -> None:
-    """Drops records beyond `step` from a JSONL file, and a last line that a kill cut off: they come again."""
-    if not path.exists():
-        return
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    kept = [line for line in lines if _step_of(line) <= step]
-    if kept != lines:
-        with atomic(path) as temporary:
-            temporary.write_text("".join(kept), encoding="utf-8")
-
-
-def _step_of(line: str) -> float:
-    try:
-        return int(json.loads(line)["step"]) if line.endswith("\n") else math.inf
-    except (ValueError, KeyError, TypeError):
-        return math.inf
+def forget_after(journal: Journal, step: int) -> None:
+    """Drops records beyond `step`, which come again, and lines that cannot be read."""
+    records = journal.read()
+    kept = [record for record in records if record["step"] <= step]
+    if len(kept) < len(records) or journal.damaged:
+        journal.rewrite(kept)
 
 
 class _Nothing:

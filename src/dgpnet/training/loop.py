@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +16,8 @@ from dgpnet.training.run import Run, build_network, finished, require_same_run
 from dgpnet.training.samples import sample_picture
 from dgpnet.training.source import Store, batch_at, open_source
 
+#: Steps for each number of shots from which compiling them pays.
 FUSE_FROM = 5000
-"""Steps for each number of shots from which compiling them pays."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,12 @@ def train(config: TrainConfig, out: str | Path, running: Running | None = None) 
     run, meter = Run(fabric, network, config), Meter(fabric)
     fuse = running.fuse if running.fuse is not None else config.iterations >= FUSE_FROM * len(set(config.shots))
     stepper = run.stepper(resident=store.resident, graph=running.graph, fuse=fuse)
-    start = run.resume(out, meter)
 
-    with Log(out if fabric.is_global_zero else None, config, start=start, quiet=running.quiet) as log:
+    with ExitStack() as held:
+        held.enter_context(run.alone(out))
+        start = run.resume(out, meter)
+        folder = out if fabric.is_global_zero else None
+        log = held.enter_context(Log(folder, config, start=start, quiet=running.quiet))
         log.say(*dataset.notes, *(blindness(network, dataset, seed=config.seed) if start == 0 else []))
         for step in range(start, config.iterations):
             factor = run.set_rates(step)
@@ -92,4 +96,4 @@ def train(config: TrainConfig, out: str | Path, running: Running | None = None) 
                 log.picture(done, sample_picture(network, dataset, store, config))
             if saved:
                 run.save(out, done, meter)
-    return run.finish(out)
+        return run.finish(out)

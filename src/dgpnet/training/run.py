@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,11 +14,11 @@ from torch import Tensor
 from dgpnet import __version__, weights
 from dgpnet.data.dataset import Dataset
 from dgpnet.errors import Error
-from dgpnet.files import atomic
+from dgpnet.files import atomic, differences, lock
 from dgpnet.network import DGPNet
 from dgpnet.training import checkpoints
 from dgpnet.training.average import Average
-from dgpnet.training.config import TrainConfig, differences, plain
+from dgpnet.training.config import TrainConfig, plain
 from dgpnet.training.graph import GraphStepper
 from dgpnet.training.log import Meter
 from dgpnet.training.optimiser import Optimiser, parameter_groups
@@ -29,7 +30,8 @@ from dgpnet.training.step import EagerStepper, Inputs, Stepper, forward_backward
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-MODEL, CONFIG, STATES, CULPRIT = "model.safetensors", "config.json", "checkpoints", "nonfinite.json"
+#: What a run's folder holds: the finished model, what is trained, checkpoints, the episodes that broke it, the lock.
+MODEL, CONFIG, STATES, CULPRIT, LOCK = "model.safetensors", "config.json", "checkpoints", "nonfinite.json", ".lock"
 
 
 class NonFinite(RuntimeError):
@@ -39,16 +41,25 @@ class NonFinite(RuntimeError):
 def require_same_run(config: TrainConfig, out: Path) -> None:
     """Refuses a folder that holds another run, or something else."""
     if out.exists() and not out.is_dir():
-        raise Error(f"{out} is a file: give a folder for the run")
+        raise Error(f"{out} is a file; give a folder for the run.")
     path = out / CONFIG
     if path.exists():
-        if differing := differences(TrainConfig.from_json(path.read_text(encoding="utf-8")), config):
+        if differing := differences(plain(_config_in(path)), plain(config)):
             raise Error(
-                f"{out} holds a run of another configuration (there, here): {'; '.join(differing)};"
-                " give the same settings to continue it, or another folder"
+                f"{out} holds a run of another configuration ({'; '.join(differing)});"
+                " give the same settings to continue it, or another folder."
             )
     elif out.exists() and any(not entry.name.startswith(".") for entry in out.iterdir()):
-        raise Error(f"{out} is not empty and holds no run: give a new folder")
+        raise Error(f"{out} is not empty and holds no run; give a new folder.")
+
+
+def _config_in(path: Path) -> TrainConfig:
+    try:
+        return TrainConfig.from_json(path.read_bytes().decode())
+    except ValueError as problem:  # an Error, or bytes that are no text
+        raise Error(
+            f"{path} is damaged; write it again as it was, or remove the folder and train from the start ({problem})."
+        ) from problem
 
 
 def finished(out: Path) -> Path | None:
@@ -105,15 +116,22 @@ class Run:
             self.average.set_weight(average_weight(step, self.config.average))
         return factor
 
+    def alone(self, out: Path) -> AbstractContextManager[None]:
+        """Makes the folder and keeps other runs out of it; an Error where one is at work there."""
+        if not self.fabric.is_global_zero:
+            return nullcontext()
+        out.mkdir(parents=True, exist_ok=True)
+        return lock(out / LOCK, str(out))
+
     def resume(self, out: Path, meter: Meter) -> int:
-        """Makes the folder, or continues from its newest checkpoint; returns the step that comes next."""
+        """Starts, or continues from the folder's newest checkpoint; returns the step that comes next."""
         states = out / STATES
         if self.fabric.is_global_zero:
-            states.mkdir(parents=True, exist_ok=True)
+            states.mkdir(exist_ok=True)
             for folder in (out, states):
                 checkpoints.clean(folder)
             if not (out / CONFIG).exists():
-                with atomic(out / CONFIG) as temporary:
+                with atomic(out / CONFIG, sync=True) as temporary:
                     temporary.write_text(self.config.to_json(), encoding="utf-8")
         self.fabric.barrier()
         found = checkpoints.load(states)
@@ -173,7 +191,7 @@ class Run:
         return NonFinite(
             f"step {step}: {reason.rstrip('.')}; first suspect: {first['class']} in {first['query']} after"
             f" {', '.join(first['supports'])}; all episodes of the step are in {path};"
-            " no weight was changed by it: lower the rates or set clip, in a new folder"
+            " no weight was changed by it: lower the rates or set clip, in a new folder."
         )
 
     def _fails(self, inputs: Inputs) -> bool:
