@@ -4,6 +4,7 @@ import multiprocessing
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
@@ -26,12 +27,16 @@ def parallel_map(
         yield from ((n, function(item)) for n, item in enumerate(items))
         return
     # Fork passes the function (and a dataset of 100,000 names inside it) without pickling it, and starts at once.
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
+    forks = sys.platform == "linux"
+    context = multiprocessing.get_context("fork" if forks else None)
     processes: dict[Connection, Any] = {}
     try:
         for w in range(workers):
             receiver, sender = context.Pipe(duplex=False)
-            process = context.Process(target=_work, args=(function, items, w, workers, sender), daemon=True)
+            # A fork has our ends of the pipes too. It closes them, so that sending fails when this process is killed;
+            # else it would wait for a reader for ever, and keep the locks that it inherited.
+            ends = [*processes, receiver] if forks else []
+            process = context.Process(target=_work, args=(function, items, w, workers, sender, ends), daemon=True)
             process.start()
             sender.close()
             processes[receiver] = process
@@ -58,13 +63,27 @@ def parallel_map(
             process.join()
 
 
-def _work(function: Callable[[Any], Any], items: Sequence[Any], first: int, step: int, sender: Connection) -> None:
-    """Send (number, result, None) for every `step`-th item, or (number, None, traceback) and stop."""
-    for number in range(first, len(items), step):
+def _work(
+    function: Callable[[Any], Any],
+    items: Sequence[Any],
+    first: int,
+    step: int,
+    sender: Connection,
+    ends: Sequence[Connection],
+) -> None:
+    """Send (number, result, None) for every `step`-th item, or (number, None, traceback) and stop. ends: to close."""
+    for end in ends:
+        end.close()
+    with suppress(BrokenPipeError):  # nobody listens any more
+        _send(function, items, range(first, len(items), step), sender)
+    sender.close()
+
+
+def _send(function: Callable[[Any], Any], items: Sequence[Any], numbers: range, sender: Connection) -> None:
+    for number in numbers:
         try:
             result = function(items[number])
         except Exception:
             sender.send((number, None, traceback.format_exc()))
-            break
+            return
         sender.send((number, result, None))
-    sender.close()
