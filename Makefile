@@ -5,13 +5,13 @@ READY := .venv/.ready
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
-.PHONY: demo test lint format slow fuzz interop clean
+.PHONY: demo test lint format slow fuzz kill interop clean
 
 demo: $(READY)
 	$(BIN)/dgpnet demo
 
 test: lint
-	$(BIN)/pytest -q -n 2 --dist worksteal -m "not slow"
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "not slow and not kill"
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -34,6 +34,10 @@ fuzz: $(READY)
 interop: .venv-interop/.ready
 	YOLO_AUTOINSTALL=false YOLO_OFFLINE=true YOLO_CONFIG_DIR=$(CURDIR)/.venv-interop QT_QPA_PLATFORM=offscreen \
 		.venv-interop/bin/pytest -q tests/interop
+
+# A hundred kills at random times: the same command again comes to the same files.
+kill: $(READY)
+	$(BIN)/pytest -q -n 2 -m kill tests/kill
 
 clean:
 	rm -rf .venv .venv-interop

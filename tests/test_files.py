@@ -14,7 +14,17 @@ from typing import Any
 import pytest
 
 from dgpnet.errors import Error
-from dgpnet.files import Journal, atomic, differences, inside, lock, read_record, require_space, write_record
+from dgpnet.files import (
+    Journal,
+    atomic,
+    differences,
+    inside,
+    lock,
+    read_record,
+    remove_leftovers,
+    require_space,
+    write_record,
+)
 
 
 class TestAtomic:
@@ -66,6 +76,20 @@ class TestAtomic:
     def test_an_error_about_another_file_passes_through(self, tmp_path: Path) -> None:
         with pytest.raises(PermissionError), atomic(tmp_path / "a.png"):
             raise PermissionError(errno.EACCES, "denied", str(tmp_path / "other"))
+
+
+def test_leftovers_of_a_kill_are_removed_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "pictures").mkdir()
+    with pytest.raises(RuntimeError), atomic(tmp_path / "pictures" / "a.png") as temporary:
+        temporary.write_bytes(b"half")
+        shutil.copy(temporary, tmp_path / temporary.name)
+        shutil.copy(temporary, temporary.with_suffix(".jpg"))
+        raise RuntimeError
+    for name in (".part.png", ".my.part.png", "a.part.png"):
+        (tmp_path / name).touch()
+    remove_leftovers(tmp_path)
+    left = sorted(path.name for path in tmp_path.rglob("*"))
+    assert left == [".my.part.png", ".part.png", "a.part.png", "pictures"]
 
 
 class TestInside:

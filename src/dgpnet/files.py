@@ -48,7 +48,7 @@ def atomic(path: str | Path, *, sync: bool = False) -> Iterator[Path]:
     if not path.parent.is_dir():
         raise Error(f"cannot write {path}: the folder {path.parent} does not exist; create it first.")
     # Hidden, so that nobody mistakes what a killed process left for a result; short, since names have a limit.
-    temporary = path.with_name(f".{secrets.token_hex(6)}.part{path.suffix}")
+    temporary = path.with_name(f".{secrets.token_hex(6)}.part{path.suffix}")  # see `remove_leftovers`
     try:
         yield temporary
         if sync:
@@ -64,6 +64,17 @@ def atomic(path: str | Path, *, sync: bool = False) -> Iterator[Path]:
         raise Error(f"cannot write {path}: {reason}; choose another place or make room.") from problem
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def remove_leftovers(folder: str | Path) -> None:
+    """Remove what killed processes left half-written below a folder in which nobody else is writing now."""
+    for path in Path(folder).rglob(".*.part*"):
+        if _LEFTOVER.match(path.name):
+            path.unlink(missing_ok=True)
+
+
+#: Names that `atomic` writes to; nothing else can be meant.
+_LEFTOVER = re.compile(r"\.[0-9a-f]{12}\.part")
 
 
 def _to_disk(path: Path) -> None:

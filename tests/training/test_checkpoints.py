@@ -63,13 +63,6 @@ def test_a_failed_write_leaves_the_old_one_and_no_trace(tmp_path: Path, monkeypa
     assert [path.name for path in tmp_path.iterdir()] == ["000000001.safetensors"]
 
 
-def test_leftovers_of_a_kill_are_cleaned(tmp_path: Path) -> None:
-    (tmp_path / ".0011aabbccdd.part.safetensors").write_bytes(b"half")
-    (tmp_path / "log.jsonl").write_text("")
-    checkpoints.clean(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["log.jsonl"]
-
-
 def test_another_architecture_names_every_difference_and_changes_nothing() -> None:
     live = {"a": torch.zeros(2), "b": torch.zeros(3), "same": torch.zeros(1)}
     with pytest.raises(Error, match=r"missing b; unexpected c; a is \(5,\) instead of \(2,\)"):

@@ -25,7 +25,7 @@ from dgpnet.data.dataset import ANCHORS, FRAME, Dataset, Mixture, Pair
 from dgpnet.data.masks import MaskStore, pack
 from dgpnet.data.parallel import Progress, parallel_map
 from dgpnet.errors import Error, refusal
-from dgpnet.files import atomic, require_space
+from dgpnet.files import atomic, remove_leftovers, require_space
 from dgpnet.files import cache_folder as default_folder
 from dgpnet.images import IGNORE, resize_mask, resize_photo
 
@@ -244,6 +244,7 @@ def _build(dataset: Dataset, side: int, place: Path, workers: int | None, progre
         require_space(partial, count * (4 * side * side + 8192))
     try:
         (partial / "parts").mkdir(parents=True, exist_ok=True)
+        remove_leftovers(partial)
         for name, shape in (("photos.npy", (count, 3, side, side)), ("masks.npy", (count, side, side))):
             if not (partial / name).exists():
                 with atomic(partial / name) as temporary:

@@ -99,13 +99,14 @@ def evaluate_case(
         raise Error("several processes meet in the folder of the results; name the file with --out.")
     job = job or case.job()
     about = job.about()
-    if out is not None and out.exists():
+    parts = out.with_name(f"{out.name}.parts") if out is not None else None
+    if out is not None and parts is not None and out.exists():
         done = Results.read(out)
         if differing := differences(done.about, about):
             raise Error(f"{out} holds another evaluation ({'; '.join(differing)}); remove it or choose another --out.")
+        shutil.rmtree(parts, ignore_errors=True)  # where it was killed between the two
         return done
     job.check()
-    parts = out.with_name(f"{out.name}.parts") if out is not None else None
     records = Records.open(parts, about)
     with lock(parts / ".lock", str(out)) if parts is not None else nullcontext():
         if processes > 1 and parts is not None:
@@ -114,9 +115,18 @@ def evaluate_case(
             job.work(records, progress=progress)
         results = gather(records.found, about, job.dataset.classes)
         if out is not None and parts is not None:
-            results.write(out)
+            _write(results, out, parts / "written")
             shutil.rmtree(parts, ignore_errors=True)
     return results
+
+
+def _write(results: Results, out: Path, folder: Path) -> None:
+    """By way of a folder that goes: a kill leaves nothing half-written beside the user's files. `out` comes last."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    results.write(folder / out.name)
+    for path in sorted(folder.iterdir(), key=lambda path: path.name == out.name):
+        os.replace(path, out.with_name(path.name))
 
 
 def _share(case: Case, job: Job, records: Records, parts: Path, processes: int, progress: Progress | None) -> None:

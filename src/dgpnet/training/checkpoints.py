@@ -52,12 +52,6 @@ def load(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
     return None
 
 
-def clean(folder: Path) -> None:
-    """Removes what a killed process left half-written."""
-    for leftover in folder.glob(".*.part*"):
-        leftover.unlink()
-
-
 @torch.no_grad()
 def restore(live: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> None:
     """Copies saved tensors into the live ones of the same names, which keep their device and memory layout."""

@@ -14,7 +14,7 @@ from torch import Tensor
 from dgpnet import __version__, weights
 from dgpnet.data.dataset import Dataset
 from dgpnet.errors import Error
-from dgpnet.files import atomic, differences, lock
+from dgpnet.files import atomic, differences, lock, remove_leftovers
 from dgpnet.network import DGPNet
 from dgpnet.training import checkpoints
 from dgpnet.training.average import Average
@@ -128,8 +128,7 @@ class Run:
         states = out / STATES
         if self.fabric.is_global_zero:
             states.mkdir(exist_ok=True)
-            for folder in (out, states):
-                checkpoints.clean(folder)
+            remove_leftovers(out)
             if not (out / CONFIG).exists():
                 with atomic(out / CONFIG, sync=True) as temporary:
                     temporary.write_text(self.config.to_json(), encoding="utf-8")
