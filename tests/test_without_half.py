@@ -47,9 +47,6 @@ def test_a_test_that_multiplies_in_bfloat16_and_asks_nobody_would_fail(tmp_path:
 
 def test_those_that_name_it_pass() -> None:
     texts = {path: path.read_text(encoding="utf-8") for path in (REPOSITORY / "tests").rglob("test_*.py")}
-    named = [
-        path for path, text in texts.items() if re.search("bf16|bfloat16", text) and path.name != Path(__file__).name
-    ]
+    named = [path for path, text in texts.items() if re.search("bf16|bfloat16", text) and path != Path(__file__)]
     last = outcome(*map(str, named), "-m", "not slow and not kill", "-k", "half or bf16 or bfloat16 or autocast")
-    assert "failed" not in last and "error" not in last
-    assert int(last.split()[0]) >= 8
+    assert re.match(r"\d+ passed, \d+ skipped", last), last

@@ -7,16 +7,22 @@ import signal
 from collections import namedtuple
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dgpnet.data import Cache, Mixture, build, cached, default_folder, narrow, sample_batch, verify
+from dgpnet.data import Cache, Dataset, Mixture, build, cached, default_folder, narrow, sample_batch, verify
+from dgpnet.data import cache as cache_module
 from dgpnet.data.augment import Augmentation, render
 from dgpnet.data.cache import keep_labels
 from dgpnet.errors import Error
+from dgpnet.files import write_record
 from dgpnet.images import resize_mask, resize_photo
+from tests.damage import Damage, damage
 
 FORK = multiprocessing.get_context("fork")
 
@@ -247,9 +253,49 @@ def test_a_dataset_without_photographs_is_refused(toy, tmp_path: Path) -> None:
 def test_a_folder_that_is_no_cache_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Error, match="no finished cache"):
         Cache.open(tmp_path)
-    (tmp_path / "cache.json").write_text('{"format": 99}')
-    with pytest.raises(Error, match="format 99"):
+    write_record(tmp_path / "cache.json", {"format": 99})
+    with pytest.raises(Error, match="build it again"):
         Cache.open(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Dataset]:
+    home = tmp_path_factory.mktemp("built")
+    return home, build("synthetic", photographs=6, side=16, kinds=4, size=16, cache=home, workers=1)
+
+
+@given(damage(), st.sampled_from(["cache.json", "objects.npz", "originals.npz", "photos.npy", "masks.npy"]))
+def test_a_damaged_cache_is_built_again(built: tuple[Path, Dataset], change: Damage, name: str) -> None:
+    with TemporaryDirectory() as place:
+        home = Path(shutil.copytree(built[0], Path(place) / "home"))
+        (path,) = home.glob(f"*/{name}")
+        content = path.read_bytes()
+        # Of the arrays only the head: their pixels carry no checksum.
+        damaged = change(content[:96]) + content[96:] if path.suffix == ".npy" else change(content)
+        path.write_bytes(damaged)
+        again = build("synthetic", photographs=6, side=16, kinds=4, size=16, cache=home, workers=1)
+        assert again.pairs == built[1].pairs and again.classes == built[1].classes
+        assert np.array_equal(again.anchors(), built[1].anchors())
+        assert all(np.array_equal(again.mask(i), built[1].mask(i)) for i in range(6))
+        if path.suffix != ".npy":
+            assert all(torch.equal(one, other) for one, other in zip(again.tensors(), built[1].tensors(), strict=True))
+
+
+def test_a_damaged_chunk_of_a_killed_build_is_made_again(toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = toy({1: 40, 2: 40})
+    whole = cached(dataset, 16, tmp_path / "whole", workers=1)
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(cache_module, "_finish", stop)
+        cached(dataset, 16, tmp_path / "parts", workers=1)
+    part = sorted((tmp_path / "parts").glob("*.partial/parts/*.npz"))[1]
+    part.write_bytes(part.read_bytes()[:-40])
+    again = cached(dataset, 16, tmp_path / "parts", workers=1)
+    assert all(torch.equal(one, other) for one, other in zip(again.tensors(), whole.tensors(), strict=True))
+    assert np.array_equal(again.anchors(), whole.anchors())
 
 
 def test_where_caches_are(monkeypatch) -> None:

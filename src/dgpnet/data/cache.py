@@ -7,7 +7,6 @@ A cache is a folder that explains itself and needs neither the photographs it ca
     cache.json    name, classes, pairs, names of the photographs; written last
 """
 
-import json
 import os
 import shutil
 import sys
@@ -21,16 +20,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dgpnet.data.dataset import ANCHORS, FRAME, Dataset, Mixture, Pair
+from dgpnet.data.dataset import ANCHORS, IDS_OF_A_SET, Dataset, Mixture, Pair
 from dgpnet.data.masks import MaskStore, pack
 from dgpnet.data.parallel import Progress, parallel_map
 from dgpnet.errors import Error, refusal
-from dgpnet.files import atomic, remove_leftovers, require_space
+from dgpnet.files import atomic, read_record, remove_leftovers, require_space, write_record
 from dgpnet.files import cache_folder as default_folder
 from dgpnet.images import IGNORE, resize_mask, resize_photo
 
-FORMAT = 1
-CHUNK = 32  # photographs that one task of a worker handles, and that a killed build may lose
+#: Of cache.json; a cache of another one is built again.
+FORMAT = 2
+#: Photographs that one task of a worker handles, and that a killed build may lose.
+CHUNK = 32
 
 
 class Cache(Dataset):
@@ -51,18 +52,22 @@ class Cache(Dataset):
         self.originals = MaskStore(folder / "originals")
         with np.load(folder / "objects.npz") as tables:
             self.objects, self.points = tables["objects"], tables["points"]
+        shapes = [(len(self), 3, self.side, self.side), (len(self), self.side, self.side), (len(self), 2)]
+        arrays = (self.photos, self.masks, self.originals.sizes)
+        if [array.shape for array in arrays] != shapes or {self.photos.dtype, self.masks.dtype} != {np.dtype(np.uint8)}:
+            raise ValueError("its arrays do not fit together")
 
     @classmethod
     def open(cls, folder: str | Path) -> "Cache":
         """The cache in a folder, with the pairs it was first built with."""
         folder = Path(folder)
+        about = read_record(folder / "cache.json")
+        if about is None or about["format"] != FORMAT:
+            raise Error(f"{folder} is no finished cache, or its cache.json is damaged; remove it and build it again.")
         try:
-            about = json.loads((folder / "cache.json").read_text())
-        except FileNotFoundError as problem:
-            raise Error(f"{folder} is no finished cache, it has no cache.json; build it again.") from problem
-        if about.get("format") != FORMAT:
-            raise Error(f"{folder} has format {about.get('format')}, expected {FORMAT}; remove it and build it again.")
-        return cls(folder, about)
+            return cls(folder, about)
+        except Exception as problem:  # whatever a damaged file makes its reader raise
+            raise Error(f"{folder} is a damaged cache ({problem}); remove it and build it again.") from problem
 
     def __len__(self) -> int:
         return len(self.names)
@@ -125,12 +130,23 @@ def cached(
         raise Error(f"{dataset.name} has no photographs; check its folder and lists.")
     home = Path(folder) if folder is not None else default_folder()
     place = home / f"{dataset.name}-{dataset.fingerprint()[:16]}-{size}"
-    if not (place / "cache.json").exists():
+    cache = _whole(place)
+    if cache is None:
         with _locked(home, place.name):
-            if not (place / "cache.json").exists():
+            cache = _whole(place)  # another process may have built it while this one waited
+            if cache is None:
+                shutil.rmtree(place, ignore_errors=True)
                 _build(dataset, size, place, workers, progress)
-    cache = Cache.open(place)
+                cache = Cache.open(place)
     return _with_pairs_of(cache, dataset)
+
+
+def _whole(place: Path) -> Cache | None:
+    """The cache in a folder; None where there is none, or one that is damaged: then it is built again."""
+    try:
+        return Cache.open(place)
+    except Error:
+        return None
 
 
 def verify(dataset: Dataset, *, workers: int | None = None, progress: Progress | None = None) -> None:
@@ -207,8 +223,10 @@ class _Fill:
             sizes.append(mask.shape)
             streams.append(pack(mask))
             for label in (np.flatnonzero(np.bincount(small.ravel(), minlength=256)[1:IGNORE]) + 1).tolist():
-                objects.append(i * FRAME + label)
+                objects.append(i * IDS_OF_A_SET + label)
                 points.append(_points(small == label))
+        for array in (photos, masks):
+            array.flush()  # on the disk before the chunk counts as done
         return broken, {
             "sizes": np.array(sizes, np.int32).reshape(-1, 2),
             "lengths": np.array([len(s) for s in streams], np.int64),
@@ -255,7 +273,7 @@ def _build(dataset: Dataset, side: int, place: Path, workers: int | None, progre
         ) from problem
 
     chunks = _chunks(count)
-    waiting = [n for n in range(len(chunks)) if not _part(partial, n).exists()]
+    waiting = [n for n in range(len(chunks)) if not _readable(_part(partial, n))]
     broken: list[tuple[int, str]] = []
     done = count - sum(len(chunks[n]) for n in waiting)
     for n, (bad, tables) in parallel_map(_Fill(dataset, partial, side), [chunks[n] for n in waiting], workers):
@@ -296,8 +314,7 @@ def _finish(dataset: Dataset, side: int, partial: Path, parts: int) -> None:
         "notes": dataset.notes,
         "photographs": [dataset.path(i) for i in range(len(dataset))],
     }
-    with atomic(partial / "cache.json") as temporary:
-        temporary.write_text(json.dumps(about))
+    write_record(partial / "cache.json", about)
     shutil.rmtree(partial / "parts")
 
 
@@ -324,9 +341,18 @@ def _part(partial: Path, n: int) -> Path:
     return partial / "parts" / f"{n:06d}.npz"
 
 
+def _readable(part: Path) -> bool:
+    """Whether the tables of a chunk are there and as they were written."""
+    try:
+        with np.load(part) as tables:
+            return all(tables[name] is not None for name in tables.files)
+    except Exception:  # whatever a damaged file makes its reader raise
+        return False
+
+
 def _keys(pairs: Sequence[Pair]) -> NDArray[np.int64]:
     array = np.array(pairs, np.int64).reshape(-1, 2)
-    return array[:, 0] * FRAME + array[:, 1] % FRAME
+    return array[:, 0] * IDS_OF_A_SET + array[:, 1] % IDS_OF_A_SET
 
 
 @contextmanager

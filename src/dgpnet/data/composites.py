@@ -117,10 +117,8 @@ class Composites(Rendered):
         super().__init__("composites", classes, pairs, photographs, side)
 
     def fingerprint(self) -> str:
-        if "fingerprint" not in self._memo:
-            options = repr((self.cutouts.fingerprint(), self.numbers, self.photographs, self.side, self.recipe, "1"))
-            self._memo["fingerprint"] = files_fingerprint(self.root, self.backgrounds, options)
-        return self._memo["fingerprint"]
+        options = repr((self.cutouts.fingerprint(), self.numbers, self.photographs, self.side, self.recipe, "1"))
+        return self.once("fingerprint", lambda: files_fingerprint(self.root, self.backgrounds, options))
 
     def render(self, i: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         u = draws.uniform(self.recipe.seed, draws.COMPOSITE, i * (OBJECTS + 1) + np.arange(OBJECTS + 1), 12)

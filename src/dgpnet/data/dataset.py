@@ -6,9 +6,9 @@ tells apart classes of different sets, so that a mixture of hundreds of classes 
 
 import copy
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,21 +19,26 @@ from dgpnet.images import IGNORE, photo_size, read_mask, read_photo
 if TYPE_CHECKING:
     import torch
 
-LABELS = 254  # how many classes one uint8 mask can tell apart
-FRAME = 256  # class ids of one set lie in one frame of this many
-
+#: How many classes one uint8 mask can tell apart.
+LABELS = 254
+#: Class ids of one set of classes: number of the set × IDS_OF_A_SET + value in the masks.
+IDS_OF_A_SET = 256
+#: Photograph and class id.
 Pair = tuple[int, int]
-ANCHORS = 8  # foreground pixels remembered of each pair, see `Dataset.anchors`
+#: Foreground pixels remembered of each pair, see `Dataset.anchors`.
+ANCHORS = 8
+
+T = TypeVar("T")
 
 
 def label_of(class_id: int) -> int:
     """The value of a class in the masks."""
-    return class_id % FRAME
+    return class_id % IDS_OF_A_SET
 
 
 def class_id_of(number: int) -> int:
     """Class id of the `number`-th class (from 0) of a set with any number of classes."""
-    return FRAME * (number // LABELS) + number % LABELS + 1
+    return IDS_OF_A_SET * (number // LABELS) + number % LABELS + 1
 
 
 class Dataset:
@@ -89,12 +94,19 @@ class Dataset:
 
     def by_class(self) -> dict[int, NDArray[np.int64]]:
         """Class id -> its photographs, in the order of `pairs`."""
-        if "by_class" not in self._memo:
-            found: dict[int, list[int]] = {c: [] for c in self.classes}
-            for photo, class_id in self.pairs:
-                found[class_id].append(photo)
-            self._memo["by_class"] = {c: np.array(photos, np.int64) for c, photos in found.items()}
-        return self._memo["by_class"]
+        return self.once("by_class", self._by_class)
+
+    def _by_class(self) -> dict[int, NDArray[np.int64]]:
+        found: dict[int, list[int]] = {c: [] for c in self.classes}
+        for photo, class_id in self.pairs:
+            found[class_id].append(photo)
+        return {c: np.array(photos, np.int64) for c, photos in found.items()}
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` returns, kept with the dataset: made again only for other pairs."""
+        if key not in self._memo:
+            self._memo[key] = make()
+        return cast(T, self._memo[key])
 
     def with_pairs(self, classes: dict[int, str], pairs: Sequence[Pair], notes: Sequence[str] = ()) -> Self:
         """The same photographs with other classes and pairs."""
@@ -211,11 +223,8 @@ class Files(Dataset):
         return photo_size(self.root / self.files[i][0])
 
     def fingerprint(self) -> str:
-        if "fingerprint" not in self._memo:
-            self._memo["fingerprint"] = files_fingerprint(
-                self.root, [n for pair in self.files for n in pair], str(self.binary)
-            )
-        return self._memo["fingerprint"]
+        names = [name for pair in self.files for name in pair]
+        return self.once("fingerprint", lambda: files_fingerprint(self.root, names, str(self.binary)))
 
 
 def files_fingerprint(root: Path, names: Sequence[str], *more: str) -> str:
@@ -268,7 +277,7 @@ class Rendered(Dataset):
 
 
 class Mixture(Dataset):
-    """Several datasets as one: photographs and frames of class ids are numbered on.
+    """Several datasets as one: photographs and sets of class ids are numbered on.
 
     members: (dataset, weight); a member gives the share weight / sum of weights of the training episodes.
     """
@@ -280,8 +289,8 @@ class Mixture(Dataset):
         self.members = [dataset for dataset, _ in members]
         self.weights = np.array([weight for _, weight in members], np.float64)
         self.first_photo = np.cumsum([0] + [len(d) for d in self.members])
-        frames = [max(d.classes, default=0) // FRAME + 1 for d in self.members]
-        self.first_class = FRAME * np.cumsum([0, *frames])
+        sets = [max(d.classes, default=0) // IDS_OF_A_SET + 1 for d in self.members]
+        self.first_class = IDS_OF_A_SET * np.cumsum([0, *sets])
         classes: dict[int, str] = {}
         pairs: list[Pair] = []
         for dataset, photo, first in zip(

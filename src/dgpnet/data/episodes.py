@@ -17,14 +17,17 @@ from numpy.typing import NDArray
 
 from dgpnet.data import draws
 from dgpnet.data.augment import DRAWS, PAPER, Augmentation, draw_parameters
-from dgpnet.data.dataset import FRAME, Dataset
+from dgpnet.data.dataset import IDS_OF_A_SET, Dataset
 from dgpnet.errors import Error
 
 ProtocolName = Literal["paper", "reference"]
 
-REFERENCE_CYCLE = 1000  # the authors' program starts over after this many PASCAL queries
-DEFAULT_SIDE = 384  # of views, where neither the caller nor the dataset says
-MAX_SUPPORTS = 64  # places kept for views of one episode in the augmentation stream
+#: The authors' program starts over after this many PASCAL queries.
+REFERENCE_CYCLE = 1000
+#: Of views, where neither the caller nor the dataset says.
+DEFAULT_SIDE = 384
+#: Places kept for views of one episode in the augmentation stream.
+MAX_SUPPORTS = 64
 
 
 @dataclass(frozen=True)
@@ -68,8 +71,9 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class _Table:
-    """Pairs grouped by class: class c has photos[first[c] : first[c] + count[c]]; `upto` is the cumulative share."""
+class _PairsByClass:
+    """The pairs of a dataset, those of a class together: class c has photos[first[c] : first[c] + count[c]]; `upto` is
+    the cumulative share."""
 
     ids: NDArray[np.int64]
     first: NDArray[np.int64]
@@ -80,8 +84,8 @@ class _Table:
 
     def without(self, c: NDArray[np.int64], u: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """For each class c (M,) an entry whose mask would label it, chosen by u (M,), and whether it lacks it."""
-        frame = self.ids // FRAME
-        start, stop = np.searchsorted(frame, frame[c], "left"), np.searchsorted(frame, frame[c], "right")
+        of_set = self.ids // IDS_OF_A_SET
+        start, stop = np.searchsorted(of_set, of_set[c], "left"), np.searchsorted(of_set, of_set[c], "right")
         ends = np.append(self.first, self.count.sum())
         entries = ends[start] + (u * (ends[stop] - ends[start])).astype(np.int64)
         mine = np.repeat(np.arange(len(self.ids)), self.count)
@@ -144,24 +148,22 @@ def episodes(
     dataset: Dataset, *, seed: int, indices: Sequence[int], max_shots: int = 10, protocol: ProtocolName = "paper"
 ) -> list[Episode]:
     """Evaluation episodes of these numbers."""
-    if ("checked", max_shots, protocol) not in dataset._memo:
-        check(dataset, max_shots, protocol)
-        dataset._memo["checked", max_shots, protocol] = True
+    dataset.once(("checked", max_shots, protocol), lambda: check(dataset, max_shots, protocol))
     numbers = np.asarray(indices, np.int64)
     u = draws.uniform(seed, draws.EVALUATION, numbers, 2 + max_shots)
-    table = _table(dataset, 2, 1.0 if dataset.class_first else 0.0)
+    grouped = _pairs_by_class(dataset, 2, 1.0 if dataset.class_first else 0.0)
     if protocol == "reference" and not dataset.class_first:
         pairs = dataset.pairs
         row_of = np.empty(len(pairs), np.int64)
-        row_of[table.rows] = np.arange(len(pairs))
+        row_of[grouped.rows] = np.arange(len(pairs))
         position = row_of[numbers % REFERENCE_CYCLE % len(pairs)]
-        c = np.searchsorted(table.first, position, side="right") - 1
-        query = position - table.first[c]
+        c = np.searchsorted(grouped.first, position, side="right") - 1
+        query = position - grouped.first[c]
     else:
-        c, query = _queries(table, u)
-    supports = _supports(u[:, 2:], table.count[c], query, protocol)
-    photos = table.photos[table.first[c, None] + np.column_stack([supports, query])]
-    rows = zip(photos.tolist(), table.ids[c].tolist(), strict=True)
+        c, query = _queries(grouped, u)
+    supports = _supports(u[:, 2:], grouped.count[c], query, protocol)
+    photos = grouped.photos[grouped.first[c, None] + np.column_stack([supports, query])]
+    rows = zip(photos.tolist(), grouped.ids[c].tolist(), strict=True)
     return [Episode(row[-1], tuple(row[:-1]), class_id) for row, class_id in rows]
 
 
@@ -196,31 +198,31 @@ def sample(
         raise Error(f"an episode has 1 to {MAX_SUPPORTS - 1} shots; given {shots}.")
     if power is None:
         power = 1.0 if source.class_first and protocol == "paper" else 0.0
-    table = _table(source, needed(shots, protocol), power)
+    grouped = _pairs_by_class(source, needed(shots, protocol), power)
     u = draws.uniform(seed, draws.TRAINING, numbers, 3 + shots)
-    c, query = _queries(table, u)
-    chosen = np.column_stack([_supports(u[:, 3:], table.count[c], query, protocol), query])
+    c, query = _queries(grouped, u)
+    chosen = np.column_stack([_supports(u[:, 3:], grouped.count[c], query, protocol), query])
     alone = u[:, 2] < self_episodes
     chosen[alone] = query[alone, None]
-    entries = table.first[c, None] + chosen
+    entries = grouped.first[c, None] + chosen
     if absent:
         lot = draws.uniform(seed, draws.ABSENT, numbers, 2)
-        elsewhere, lacks = table.without(c, lot[:, 1])
+        elsewhere, lacks = grouped.without(c, lot[:, 1])
         entries[:, -1] = np.where(lacks & ~alone & (lot[:, 0] < absent), elsewhere, entries[:, -1])
 
     # Views are numbered by episode and place, the query's first, so that they do not depend on the shots.
     places = np.roll(np.arange(shots + 1), -1)
     views = draws.uniform(seed, draws.AUGMENTATION, numbers[:, None] * MAX_SUPPORTS + places, DRAWS + 1)
     views = views.reshape(-1, DRAWS + 1)
-    anchors = _anchors(source, table.rows[entries].reshape(-1), views[:, DRAWS])
+    anchors = _anchors(source, grouped.rows[entries].reshape(-1), views[:, DRAWS])
     size = size or source.side or DEFAULT_SIDE
     parameters = draw_parameters(augmentation, views, anchors, size)
     if self_augmentation is not None and alone.any():
         other = draw_parameters(self_augmentation, views, anchors, size)
         parameters = np.where(np.repeat(alone, shots + 1)[:, None], other, parameters)
     return Batch(
-        torch.from_numpy(table.photos[entries]),
-        torch.from_numpy(table.ids[c]),
+        torch.from_numpy(grouped.photos[entries]),
+        torch.from_numpy(grouped.ids[c]),
         torch.from_numpy(parameters).reshape(len(numbers), shots + 1, -1),
     )
 
@@ -231,8 +233,8 @@ def absent_episodes(dataset: Dataset, episodes: Sequence[Episode], *, seed: int)
     showing = {c: set(photos) for c, photos in dataset.by_class().items()}
     labelling: dict[int, set[int]] = {}
     for c, photos in showing.items():
-        labelling.setdefault(c // FRAME, set()).update(photos)
-    lacking = {c: sorted(labelling[c // FRAME] - photos) for c, photos in showing.items()}
+        labelling.setdefault(c // IDS_OF_A_SET, set()).update(photos)
+    lacking = {c: sorted(labelling[c // IDS_OF_A_SET] - photos) for c, photos in showing.items()}
     u = draws.uniform(seed, draws.ABSENT, np.arange(len(episodes)), 1)[:, 0]
     drawn = [(e, lacking[e.class_id], lot) for e, lot in zip(episodes, u.tolist(), strict=True)]
     return [Episode(free[int(lot * len(free))], e.supports, e.class_id) for e, free, lot in drawn if free]
@@ -252,7 +254,9 @@ def episodes_from_file(path: Path, dataset: Dataset) -> list[Episode]:
         listed = json.loads(Path(path).read_text())
         entries = [(int(e["category_id"]), str(e["query"]), [str(s) for s in e["support"]]) for e in listed]
     except (OSError, ValueError, KeyError, TypeError) as problem:
-        raise Error(f"{path} is no list of episodes with category_id, query and support ({problem}).") from problem
+        raise Error(
+            f'{path} is no list of episodes ({problem}); write [{{"category_id": 1, "query": "a", "support": ["b"]}}].'
+        ) from problem
     number = {Path(dataset.path(i)).stem: i for i in range(len(dataset))}
     pairs = set(dataset.pairs)
     wrong = [
@@ -266,30 +270,31 @@ def episodes_from_file(path: Path, dataset: Dataset) -> list[Episode]:
     return [Episode(number[query], tuple(number[s] for s in supports), c) for c, query, supports in entries]
 
 
-def _table(dataset: Dataset, least: int, power: float) -> _Table:
+def _pairs_by_class(dataset: Dataset, least: int, power: float) -> _PairsByClass:
     """The classes with at least `least` photographs; kept with the dataset, since sampling must be quick."""
-    key = ("table", least, power)
-    if key not in dataset._memo:
-        rows: dict[int, list[int]] = {}
-        for row, (_, class_id) in enumerate(dataset.pairs):
-            rows.setdefault(class_id, []).append(row)
-        ids = np.array(sorted(c for c in rows if len(rows[c]) >= least), np.int64)
-        if not len(ids):
-            raise Error(
-                f"{dataset.name}: no class has the {least} photographs that an episode takes; give more photographs."
-            )
-        count = np.array([len(rows[c]) for c in ids.tolist()], np.int64)
-        order = np.concatenate([rows[c] for c in ids.tolist()])
-        photos = np.array([photo for photo, _ in dataset.pairs], np.int64)[order]
-        upto = np.cumsum(dataset.shares(ids, count, power))
-        dataset._memo[key] = _Table(ids, np.cumsum(count) - count, count, photos, order, upto)
-    return dataset._memo[key]
+    return dataset.once(("pairs by class", least, power), lambda: _grouped(dataset, least, power))
 
 
-def _queries(table: _Table, u: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Class (row of the table) and photograph (number within the class), (M,) each, from draws u (M, 2 or more)."""
-    c = np.minimum(np.searchsorted(table.upto, u[:, 0] * table.upto[-1], side="right"), len(table.ids) - 1)
-    return c, (u[:, 1] * table.count[c]).astype(np.int64)
+def _grouped(dataset: Dataset, least: int, power: float) -> _PairsByClass:
+    rows: dict[int, list[int]] = {}
+    for row, (_, class_id) in enumerate(dataset.pairs):
+        rows.setdefault(class_id, []).append(row)
+    ids = np.array(sorted(c for c in rows if len(rows[c]) >= least), np.int64)
+    if not len(ids):
+        raise Error(
+            f"{dataset.name}: no class has the {least} photographs that an episode takes; give more photographs."
+        )
+    count = np.array([len(rows[c]) for c in ids.tolist()], np.int64)
+    order = np.concatenate([rows[c] for c in ids.tolist()])
+    photos = np.array([photo for photo, _ in dataset.pairs], np.int64)[order]
+    upto = np.cumsum(dataset.shares(ids, count, power))
+    return _PairsByClass(ids, np.cumsum(count) - count, count, photos, order, upto)
+
+
+def _queries(grouped: _PairsByClass, u: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Class (its row) and photograph (number within the class), (M,) each, from draws u (M, 2 or more)."""
+    c = np.minimum(np.searchsorted(grouped.upto, u[:, 0] * grouped.upto[-1], side="right"), len(grouped.ids) - 1)
+    return c, (u[:, 1] * grouped.count[c]).astype(np.int64)
 
 
 def _supports(
@@ -304,7 +309,5 @@ def _supports(
 
 def _anchors(source: Dataset, rows: NDArray[np.int64], u: NDArray[np.float64]) -> NDArray[np.float32] | None:
     """(M, 2): one of the remembered foreground pixels of each of the pairs `rows` (M,)."""
-    if "anchors" not in source._memo:
-        source._memo["anchors"] = source.anchors()
-    points = source._memo["anchors"]
+    points = source.once("anchors", source.anchors)
     return None if points is None else points[rows, (u * points.shape[1]).astype(np.int64)]

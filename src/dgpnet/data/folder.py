@@ -20,7 +20,7 @@ from dgpnet.annotations.painted import Shown
 from dgpnet.annotations.reading import Photos, Request
 from dgpnet.data.cache import default_folder
 from dgpnet.data.coco import read_coco
-from dgpnet.data.dataset import FRAME, LABELS, Dataset, Files, Pair, check_fold, files_fingerprint, in_fold
+from dgpnet.data.dataset import IDS_OF_A_SET, LABELS, Dataset, Files, Pair, check_fold, files_fingerprint, in_fold
 from dgpnet.data.parallel import parallel_map
 from dgpnet.data.scan import count_pixels, pairs_of
 from dgpnet.errors import Error, refusal
@@ -115,7 +115,7 @@ def folder(
         named = dict(zip(labels, decided.names, strict=True))
         if labels == decided.values:  # what no mask shows has its place among the folds all the same
             named |= {c: text for c, text in decided.unused if c <= LABELS}
-        classes |= {FRAME * number + c: prefix + text for c, text in named.items()}
+        classes |= {IDS_OF_A_SET * number + c: prefix + text for c, text in named.items()}
         told = [f"{masks.bare} photographs without a mask are left out"] if masks.bare else []
         notes += [f"{prefix or root.resolve().name}: {note}" for note in (*told, *request.notes.lines())]
         for mask in sorted(decided.meanings, key=lambda mask: mask.relative_to(base).with_suffix("").as_posix()):
@@ -132,7 +132,7 @@ def folder(
         pair
         for number in range(len(sets))
         for pair in pairs_of(
-            counts, [c for c in chosen if c // FRAME == number], min_pixels, np.flatnonzero(sets_of == number)
+            counts, [c for c in chosen if c // IDS_OF_A_SET == number], min_pixels, np.flatnonzero(sets_of == number)
         )
     ]
     return _with_shown(dataset, chosen, pairs, min_pixels)

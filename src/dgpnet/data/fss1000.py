@@ -6,7 +6,7 @@ splits/fss/{trn,val,test}.txt (or {train,val,test}.txt). Without lists every fou
 
 from pathlib import Path
 
-from dgpnet.data.dataset import FRAME, Dataset, Files, Pair, check_fold
+from dgpnet.data.dataset import IDS_OF_A_SET, Dataset, Files, Pair, check_fold
 from dgpnet.errors import Error
 
 EVERY = 4
@@ -29,9 +29,9 @@ def fss1000(
         photos = sorted((root / name).glob("*.jpg"), key=lambda p: (len(p.stem), p.stem))
         if not photos:
             missing.append(name)
-        classes[FRAME * n + 1] = name  # one class in each photograph: label 1, told apart by the frame
+        classes[IDS_OF_A_SET * n + 1] = name  # one class in each photograph: label 1, told apart by the set
         for photo in photos:
-            pairs.append((len(files), FRAME * n + 1))
+            pairs.append((len(files), IDS_OF_A_SET * n + 1))
             files.append((f"{name}/{photo.name}", f"{name}/{photo.stem}.png"))
     if missing:
         raise Error(

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dgpnet.errors import Error
 from dgpnet.files import atomic
 
 
@@ -27,8 +28,11 @@ class MaskStore:
         start, stop = int(self.offsets[i]), int(self.offsets[i + 1])
         with open(self.path, "rb") as file:
             file.seek(start)
-            data = zlib.decompress(file.read(stop - start))
-        return np.frombuffer(data, np.uint8).reshape(self.sizes[i]).copy()
+            stored = file.read(stop - start)
+        try:
+            return np.frombuffer(zlib.decompress(stored), np.uint8).reshape(self.sizes[i]).copy()
+        except (zlib.error, ValueError) as problem:
+            raise Error(f"{self.path} is damaged; remove its folder, and it is made again.") from problem
 
     @staticmethod
     def exists(prefix: Path) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dgpnet.data.cache import CHUNK, default_folder, raise_broken, verify
-from dgpnet.data.dataset import FRAME, Dataset, Pair
+from dgpnet.data.dataset import IDS_OF_A_SET, Dataset, Pair
 from dgpnet.data.parallel import parallel_map
 from dgpnet.errors import Error
 from dgpnet.files import atomic
@@ -53,7 +53,7 @@ def pairs_of(
     chosen = np.arange(len(counts)) if photos is None else np.fromiter(photos, np.int64)
     result: list[Pair] = []
     for class_id in class_ids:
-        enough = chosen[counts[chosen, class_id % FRAME] >= max(min_pixels, 1)]
+        enough = chosen[counts[chosen, class_id % IDS_OF_A_SET] >= max(min_pixels, 1)]
         result += [(photo, class_id) for photo in enough.tolist()]
     return result
 

@@ -18,6 +18,7 @@ from dgpnet.training.config import TrainConfig
 from dgpnet.training.source import Store, batch_at
 from dgpnet.training.step import forward, views
 
+#: Episodes in the picture.
 ROWS = 4
 
 

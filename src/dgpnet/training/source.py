@@ -18,8 +18,8 @@ from dgpnet.errors import Error
 from dgpnet.training.config import Source, TrainConfig
 from dgpnet.training.step import Inputs
 
+#: A store up to this share of a GPU's free memory lives there; joining several datasets takes twice its size.
 RESIDENT_SHARE = 0.4
-"""A store up to this share of a GPU's free memory lives there; joining several datasets takes twice its size."""
 
 
 def open_source(
@@ -27,12 +27,13 @@ def open_source(
 ) -> Dataset:
     """All sources as one dataset at the stored size. Broken files and classes that are too small are Errors here."""
     if not config.sources:
-        raise Error("there is nothing to train on: name a dataset")
+        raise Error("There is nothing to train on; name a dataset.")
     members = [(_open(source, config.stored_size, cache, progress), source.weight) for source in config.sources]
     dataset = members[0][0] if len(members) == 1 else Mixture(members)
-    for shots in sorted(set(config.shots)):
-        _, dropped = trainable(dataset, shots, config.protocol)
-    dataset.notes = [*dataset.notes, *dropped]
+    left = dataset
+    for shots in sorted(set(config.shots)):  # a class that is too small for some is too small for more
+        left, dropped = trainable(left, shots, config.protocol)
+        dataset.notes = [*dataset.notes, *dropped]
     return dataset
 
 
