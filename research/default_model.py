@@ -25,7 +25,7 @@ from dgpnet import __version__, data, weights
 from dgpnet.data.augment import Augmentation
 from dgpnet.data.dataset import Dataset
 from dgpnet.devices import find_device
-from dgpnet.evaluation import Options, calibrate, evaluate, fit
+from dgpnet.evaluation import EvaluationOptions, calibrate, evaluate, fit
 from dgpnet.files import atomic
 from dgpnet.network import DGPNet
 from dgpnet.segmenter.calibration import Calibration
@@ -178,7 +178,7 @@ def measure(network: DGPNet, sets: dict[str, Dataset], episodes: int) -> Figures
     """In percent, on each set at 1 and 5 shots: mIoU, and how many photographs without the object stay empty."""
     found: Figures = {"miou": {}, "quiet": {}}
     for name, dataset in sets.items():
-        options = Options(shots=SHOTS, episodes=episodes, precision=_precision(network), batch=96)
+        options = EvaluationOptions(shots=SHOTS, episodes=episodes, precision=_precision(network), batch=96)
         results = evaluate(network, dataset, options)
         found["miou"][name] = {str(k): round(100 * r.miou.mean, 2) for k, r in results.shots.items()}
         drawn = data.episodes(dataset, seed=0, indices=range(episodes // 2), max_shots=max(SHOTS))
@@ -323,7 +323,7 @@ def measure_shipped(path: Path, root: Path, cache: Path | None) -> dict[str, Any
     network = weights.load(path, device=find_device())
     calibration = Calibration.from_json(weights.read_metadata(path)["calibration"])
     dataset, listed = coco_mini(root, network.config.size, cache)
-    options = Options(shots=(1, 2, 3, 5, 10), batch=96)
+    options = EvaluationOptions(shots=(1, 2, 3, 5, 10), batch=96)
     full = [e for e in listed if len(e.supports) >= 10]
     found = {
         name: evaluate(network, dataset, options, listed=chosen, calibration=calibration).to_json()

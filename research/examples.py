@@ -39,7 +39,7 @@ from research.encoded import (
     memory_bytes,
     photographs_of,
 )
-from research.examples_report import BUDGETED, EXACT, Cost, page, plots
+from research.examples_report import BUDGETED, EXACT, CostOfExamples, page, plots
 
 COUNTS = (1, 5, 10, 20, 50, 100, 200, 500)
 
@@ -55,7 +55,7 @@ def costs(
     budget: int = INDUCING_POINTS,
     queries: int = 30,
     seed: int = 0,
-) -> Iterator[Cost]:
+) -> Iterator[CostOfExamples]:
     """Exact up to `most_exact` examples, and budgeted where there are more points than the budget."""
     rng = np.random.default_rng([seed, class_id])
     candidates, asked = photographs_of(train, class_id), photographs_of(test, class_id)
@@ -76,7 +76,7 @@ def costs(
             clock.lap("learn")
             gp_s, similarity_s, query_s = query_times(segmenter, memory, photo)
             gp_bytes, similarity_bytes = memory_bytes(memory)
-            yield Cost(
+            yield CostOfExamples(
                 kind,
                 examples=count,
                 points=size,

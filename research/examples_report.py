@@ -14,7 +14,7 @@ EXACT, BUDGETED = "exact", "budgeted"
 
 
 @dataclass(frozen=True)
-class Cost:
+class CostOfExamples:
     """A concept of so many examples. Seconds, bytes and IoU in [0, 1]; `automatic`: what the segmenter would do."""
 
     kind: str
@@ -31,7 +31,7 @@ class Cost:
 
 
 #: Title, unit, whether the axis is logarithmic, and the lines of each plot.
-PLOTS: dict[str, tuple[str, str, bool, dict[str, Callable[[Cost], float]]]] = {
+PLOTS: dict[str, tuple[str, str, bool, dict[str, Callable[[CostOfExamples], float]]]] = {
     "learning": ("Learning, once the photographs are encoded", "seconds", True, {"learning": lambda c: c.learn_s}),
     "query": ("One query", "seconds", True, {"Gaussian process": lambda c: c.gp_s, "whole": lambda c: c.query_s}),
     "memory": (
@@ -47,7 +47,7 @@ PLOTS: dict[str, tuple[str, str, bool, dict[str, Callable[[Cost], float]]]] = {
 }
 
 
-def markdown(found: Sequence[Cost]) -> str:
+def markdown(found: Sequence[CostOfExamples]) -> str:
     """The table; the rows that the segmenter would choose by itself are marked."""
     lines = [
         "| examples | posterior | by itself | learning, s | query: GP, s | similarity, s | whole, s "
@@ -63,7 +63,7 @@ def markdown(found: Sequence[Cost]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def plots(found: Sequence[Cost]) -> dict[str, Picture]:
+def plots(found: Sequence[CostOfExamples]) -> dict[str, Picture]:
     """Times, memory and IoU against the number of examples."""
     drawn = {}
     for name, (title, y_label, log_y, values) in PLOTS.items():
@@ -80,14 +80,14 @@ def plots(found: Sequence[Cost]) -> dict[str, Picture]:
     return drawn
 
 
-def _line(found: Sequence[Cost], kind: str, label: str, value: Callable[[Cost], float]) -> Series:
+def _line(found: Sequence[CostOfExamples], kind: str, label: str, value: Callable[[CostOfExamples], float]) -> Series:
     own = [one for one in found if one.kind == kind]
     dashed = kind == BUDGETED
     x, y = [one.examples for one in own], [value(one) for one in own]
     return Series(f"{label}, {kind}", y, x, dashed=dashed, emphasis=not dashed)
 
 
-def losses(found: Sequence[Cost]) -> str:
+def losses(found: Sequence[CostOfExamples]) -> str:
     """What the budget costs and saves wherever both posteriors were measured: rows of a table."""
     kinds = {(one.kind, one.examples): one for one in found}
     pairs = [(one, kinds[BUDGETED, n]) for (kind, n), one in kinds.items() if kind == EXACT and (BUDGETED, n) in kinds]
@@ -100,7 +100,7 @@ def losses(found: Sequence[Cost]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def page(found: Sequence[Cost], name: str, queries: int, about: Mapping[str, object]) -> str:
+def page(found: Sequence[CostOfExamples], name: str, queries: int, about: Mapping[str, object]) -> str:
     """docs/results/examples.md."""
     drawn = "\n".join(f"![{title}](examples-{plot}.png)" for plot, (title, *_) in PLOTS.items())
     most_exact = max((one.examples for one in found if one.kind == EXACT), default=0)

@@ -47,7 +47,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Row:
+class Comparison:
     """IoU of one class with suggested examples, and with each of the random draws."""
 
     name: str
@@ -57,7 +57,7 @@ class Row:
     random: tuple[float, ...]
 
 
-def compare(segmenter: Segmenter, train: Dataset, test: Dataset, trial: Trial) -> Iterator[Row]:
+def compare(segmenter: Segmenter, train: Dataset, test: Dataset, trial: Trial) -> Iterator[Comparison]:
     """One row for each class that has enough photographs."""
     found = 0
     for class_id, name in test.classes.items():
@@ -72,7 +72,7 @@ def compare(segmenter: Segmenter, train: Dataset, test: Dataset, trial: Trial) -
         sets = [suggested(segmenter, points, trial.budget)]
         sets += [_drawn(rng, range(len(candidates)), trial.budget) for _ in range(trial.draws)]
         first, *others = (iou(segmenter, learn(segmenter, points.chosen(one)), queries) for one in sets)
-        yield Row(name, len(candidates), len(asked), first, tuple(others))
+        yield Comparison(name, len(candidates), len(asked), first, tuple(others))
     if not found:
         raise Error(
             f"{test.name} has no class with {4 * trial.budget} training photographs and {trial.least} others; "
@@ -92,7 +92,7 @@ def _drawn(rng: np.random.Generator, photographs: Sequence[int], most: int) -> l
     return [photographs[i] for i in rng.permutation(len(photographs))[:most]]
 
 
-def markdown(rows: Sequence[Row]) -> str:
+def markdown(rows: Sequence[Comparison]) -> str:
     """The table: IoU in percent."""
     lines = [
         "| class | to choose from | queries | suggested | random, mean ± std | gain |",
@@ -102,7 +102,7 @@ def markdown(rows: Sequence[Row]) -> str:
     return "\n".join([*lines, f"| **mean** | | | {_figures(*_means(rows))} |"]) + "\n"
 
 
-def _means(rows: Sequence[Row]) -> tuple[float, list[float]]:
+def _means(rows: Sequence[Comparison]) -> tuple[float, list[float]]:
     """Over classes: with suggested examples, and with each of the random draws."""
     draws = zip(*(row.random for row in rows), strict=True)
     return fmean(row.suggested for row in rows), [fmean(values) for values in draws]
@@ -113,7 +113,7 @@ def _figures(suggested: float, random: Sequence[float]) -> str:
     return f"{100 * suggested:.1f} | {100 * mean:.1f} ± {100 * stdev(random):.1f} | {100 * (suggested - mean):+.1f}"
 
 
-def verdict(rows: Sequence[Row]) -> str:
+def verdict(rows: Sequence[Comparison]) -> str:
     """What the table shows, in words: a difference counts from two standard deviations of the random draws on."""
     suggested, random = _means(rows)
     gain, spread = suggested - fmean(random), stdev(random)
@@ -127,7 +127,7 @@ def verdict(rows: Sequence[Row]) -> str:
     )
 
 
-def page(rows: Sequence[Row], trial: Trial, about: Mapping[str, object]) -> str:
+def page(rows: Sequence[Comparison], trial: Trial, about: Mapping[str, object]) -> str:
     """docs/results/suggest.md."""
     return f"""# {trial.budget} suggested examples against {trial.budget} random ones
 

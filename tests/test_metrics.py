@@ -115,8 +115,8 @@ def test_reset_forgets_and_nothing_scored_is_an_error():
         iou.compute()
     with pytest.raises(Error, match="four"):
         iou.update([1, 2], [[3, 1, 0, 4]])
-    with pytest.raises(Error, match="no pixel"):
-        metrics.Calibration().compute()
+    with pytest.raises(Error, match="[Nn]o pixel"):
+        metrics.Reliability().compute()
 
 
 def test_one_seed_has_no_deviation():
@@ -148,7 +148,7 @@ def test_auroc_counts_ties_half_and_needs_both_kinds():
 
 def test_calibration_error_equals_a_plain_loop_over_bins():
     uncertainty, wrong, valid = uncertain_pixels(1)
-    calibration = metrics.Calibration()
+    calibration = metrics.Reliability()
     for part in torch.arange(len(wrong)).chunk(4):
         calibration.update(metrics.error_histogram(uncertainty[part], wrong[part], valid[part]))
     scores = calibration.compute(bins=10)

@@ -182,7 +182,7 @@ class CalibrationScores:
     bins: tuple[ReliabilityBin, ...]
 
 
-class Calibration:
+class Reliability:
     """Streaming comparison of predicted uncertainty with the errors that were made."""
 
     def __init__(self) -> None:
@@ -200,7 +200,7 @@ class Calibration:
         """The scores of all pixels added so far; `bins` of even width in the uncertainty for the reliability."""
         totals = self._histogram.sum(axis=0)
         if totals.sum() == 0:
-            raise Error("no pixel was scored: call update with a histogram that counts some before compute")
+            raise Error("No pixel was scored; call update with a histogram that counts some before compute.")
         reliability = _reliability(self._histogram, bins)
         pixels = sum(b.pixels for b in reliability)
         return CalibrationScores(

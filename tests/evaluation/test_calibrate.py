@@ -9,7 +9,7 @@ from dgpnet.data.dataset import Dataset
 from dgpnet.errors import Error
 from dgpnet.evaluation import calibrate
 from dgpnet.evaluation.calibrate import BINS, centres, fit, fit_counts, fit_temperature, log_odds_counts
-from dgpnet.evaluation.run import Options, evaluate
+from dgpnet.evaluation.run import EvaluationOptions, evaluate
 from dgpnet.network.dgpnet import DGPNet
 from dgpnet.segmenter.calibration import Calibration
 from dgpnet.segmenter.segmentation import Maps, judge
@@ -90,7 +90,7 @@ def test_scores_become_ious():
 
 
 def test_fitting_makes_the_figures_of_a_network_better(network: DGPNet, discs: Dataset):
-    options = Options(shots=(1, 2), episodes=14, seeds=(7,))
+    options = EvaluationOptions(shots=(1, 2), episodes=14, seeds=(7,))
     episodes = data.episodes(discs, seed=7, indices=range(14), max_shots=2)
     fitted = fit(network, discs, episodes, shots=(1, 2))
     before, after = (evaluate(network, discs, options, calibration=c).shots[1].calibration for c in (None, fitted))

@@ -7,7 +7,7 @@ import pytest
 
 from dgpnet import weights
 from dgpnet.evaluation.processes import Case, WorkerDied, evaluate_case
-from dgpnet.evaluation.run import Options
+from dgpnet.evaluation.run import EvaluationOptions
 from dgpnet.network.dgpnet import DGPNet
 
 
@@ -15,7 +15,7 @@ from dgpnet.network.dgpnet import DGPNet
 def case(network: DGPNet, tmp_path: Path) -> Case:
     weights.save(tmp_path / "tiny.safetensors", network)
     few = {"photographs": 16, "kinds": 12, "side": 64}
-    options = Options(episodes=3, seeds=(0, 1))
+    options = EvaluationOptions(episodes=3, seeds=(0, 1))
     return Case(
         str(tmp_path / "tiny.safetensors"), "synthetic", options, fold=1, settings=few, cache=tmp_path / "cache"
     )

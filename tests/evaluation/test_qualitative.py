@@ -6,7 +6,7 @@ import torch
 from dgpnet import data
 from dgpnet.data.dataset import Dataset
 from dgpnet.evaluation.qualitative import Contender, binary, episode_grid, segment, varied_episodes
-from dgpnet.evaluation.run import Options, evaluate
+from dgpnet.evaluation.run import EvaluationOptions, evaluate
 from dgpnet.metrics import confusion, foreground_iou
 from dgpnet.network.dgpnet import DGPNet
 from dgpnet.segmenter.calibration import Calibration
@@ -18,7 +18,7 @@ def test_the_mask_shown_is_the_mask_measured(network: DGPNet, discs: Dataset):
     truth = binary(discs.mask(episode.query), episode.class_id)
     assert mask.shape == uncertainty.shape == truth.shape
     iou = foreground_iou(confusion(torch.from_numpy(mask == 1), torch.from_numpy(truth)).numpy())
-    measured = evaluate(network, discs, Options(shots=(2,), episodes=1, batch=1))
+    measured = evaluate(network, discs, EvaluationOptions(shots=(2,), episodes=1, batch=1))
     assert measured.shots[2].miou.mean == iou
 
 

@@ -21,7 +21,7 @@ from dgpnet.errors import Error
 from dgpnet.evaluation import run
 from dgpnet.evaluation.records import Records
 from dgpnet.evaluation.results import Results, gather
-from dgpnet.evaluation.run import Job, Options, evaluate
+from dgpnet.evaluation.run import Evaluation, EvaluationOptions, evaluate
 from dgpnet.files import Journal
 from dgpnet.metrics import rank_correlation
 from dgpnet.network.dgpnet import DGPNet
@@ -30,7 +30,7 @@ from dgpnet.segmenter.segmentation import Maps, render
 from tests.capability import needs_half
 from tests.damage import Damage, damage
 
-OPTIONS = Options(shots=(1, 2), episodes=7, seeds=(0, 3))
+OPTIONS = EvaluationOptions(shots=(1, 2), episodes=7, seeds=(0, 3))
 HONEST = Calibration(
     1.7, Curve((0.0, 0.3, 0.5), (0.0, 0.1, 0.4)), Curve((0.1, 0.5), (0.2, 0.6)), Curve((0.0, 1.0), (0.1, 0.8))
 )
@@ -107,21 +107,23 @@ def test_masks_are_neither_all_right_nor_all_wrong(network: DGPNet, discs: Datas
 
 
 def test_figures_do_not_depend_on_the_batch(network: DGPNet, discs: Dataset):
-    one, many = (evaluate(network, discs, Options(shots=(2,), episodes=10, batch=b)).shots[2] for b in (1, 12))
+    one, many = (
+        evaluate(network, discs, EvaluationOptions(shots=(2,), episodes=10, batch=b)).shots[2] for b in (1, 12)
+    )
     assert one.miou.mean == pytest.approx(many.miou.mean, abs=1e-3)
     assert one.calibration.auroc == pytest.approx(many.calibration.auroc, abs=1e-3)
 
 
 def test_more_shots_use_the_same_queries(network: DGPNet, discs: Dataset):
-    job = Job(network, discs, Options(shots=(1, 3), episodes=9), None, Calibration(), {})
-    few = Job(network, discs, Options(shots=(1,), episodes=9), None, Calibration(), {})
+    job = Evaluation(network, discs, EvaluationOptions(shots=(1, 3), episodes=9), None, Calibration(), {})
+    few = Evaluation(network, discs, EvaluationOptions(shots=(1,), episodes=9), None, Calibration(), {})
     for key in job.units():
         for a, b in zip(job.episodes(key), few.episodes(key), strict=True):
             assert (a.query, a.class_id, a.supports[:1]) == (b.query, b.class_id, b.supports)
 
 
 def test_parts_of_several_processes_add_up_to_a_single_run(network: DGPNet, discs: Dataset, folder: Path):
-    job = Job(network, discs, OPTIONS, None, HONEST, {})
+    job = Evaluation(network, discs, OPTIONS, None, HONEST, {})
     for part in (2, 0, 1):
         records = Records.open(folder, job.about(), name=f"part-{part}")
         job.work(records, part=(part, 3))
@@ -155,7 +157,7 @@ def test_a_run_that_was_cut_off_goes_on(network: DGPNet, discs: Dataset, folder:
 def finished(network: DGPNet, discs: Dataset, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Results]:
     """A folder of records with the results that came of them."""
     folder = tmp_path_factory.mktemp("finished")
-    results = evaluate(network, discs, Options(episodes=2, seeds=(0, 1)), records=folder)
+    results = evaluate(network, discs, EvaluationOptions(episodes=2, seeds=(0, 1)), records=folder)
     results.write(folder / "results.json")
     return folder, results
 
@@ -168,7 +170,7 @@ def test_damaged_records_give_the_same_results_or_one_sentence(
         folder = Path(shutil.copytree(finished[0], Path(place) / "parts"))
         (folder / name).write_bytes(change((folder / name).read_bytes()))
         try:
-            assert evaluate(network, discs, Options(episodes=2, seeds=(0, 1)), records=folder) == finished[1]
+            assert evaluate(network, discs, EvaluationOptions(episodes=2, seeds=(0, 1)), records=folder) == finished[1]
         except Error as problem:
             assert str(problem).endswith(".")
 
@@ -187,34 +189,34 @@ def test_damaged_results_are_refused_or_read_as_they_were(finished: tuple[Path, 
 
 
 def test_records_of_another_evaluation_are_refused(network: DGPNet, discs: Dataset, folder: Path):
-    evaluate(network, discs, Options(episodes=4), records=folder)
+    evaluate(network, discs, EvaluationOptions(episodes=4), records=folder)
     with pytest.raises(Error, match=r"another evaluation \(episodes 4, not 5"):
-        evaluate(network, discs, Options(episodes=5), records=folder)
+        evaluate(network, discs, EvaluationOptions(episodes=5), records=folder)
 
 
 def test_listed_episodes_count_where_they_have_enough_supports(network: DGPNet, discs: Dataset):
     drawn = data.episodes(discs, seed=5, indices=range(6), max_shots=3)
     listed = [*drawn[:4], *(data.Episode(e.query, e.supports[:1], e.class_id) for e in drawn[4:])]
-    results = evaluate(network, discs, Options(shots=(1, 3), seeds=(0, 1)), listed=listed)
+    results = evaluate(network, discs, EvaluationOptions(shots=(1, 3), seeds=(0, 1)), listed=listed)
     assert results.shots[1].seeds[0].episodes == 6
     assert results.shots[3].seeds[0].episodes == 4
     assert list(results.shots[1].seeds) == [0]
-    again = evaluate(network, discs, Options(shots=(1,), episodes=6, seeds=(5,)))
+    again = evaluate(network, discs, EvaluationOptions(shots=(1,), episodes=6, seeds=(5,)))
     assert results.shots[1].miou.mean == again.shots[1].miou.mean
     with pytest.raises(Error, match="at most 3 supports"):
-        evaluate(network, discs, Options(shots=(4,)), listed=listed)
+        evaluate(network, discs, EvaluationOptions(shots=(4,)), listed=listed)
 
 
 @needs_half
 def test_bf16_changes_little(network: DGPNet, discs: Dataset):
-    plain = evaluate(network, discs, Options(episodes=6))
-    rough = evaluate(network, discs, Options(episodes=6, precision="bf16"))
+    plain = evaluate(network, discs, EvaluationOptions(episodes=6))
+    rough = evaluate(network, discs, EvaluationOptions(episodes=6, precision="bf16"))
     assert plain.shots[1].miou.mean == pytest.approx(rough.shots[1].miou.mean, abs=0.02)
 
 
 def test_too_few_photographs_of_a_class_are_named(network: DGPNet, discs: Dataset):
     with pytest.raises(Error, match="red"):
-        evaluate(network, discs, Options(shots=(8,), episodes=3))
+        evaluate(network, discs, EvaluationOptions(shots=(8,), episodes=3))
 
 
 @pytest.mark.parametrize(
@@ -223,11 +225,11 @@ def test_too_few_photographs_of_a_class_are_named(network: DGPNet, discs: Datase
 )
 def test_wrong_options_are_refused(wrong: dict[str, object]):
     with pytest.raises(Error):
-        Options(**wrong)
+        EvaluationOptions(**wrong)
 
 
 def test_results_say_what_they_are_of_and_survive_a_file(network: DGPNet, discs: Dataset, tmp_path: Path):
-    results = evaluate(network, discs, Options(shots=(1,), episodes=4), about={"checkpoint": "mine"})
+    results = evaluate(network, discs, EvaluationOptions(shots=(1,), episodes=4), about={"checkpoint": "mine"})
     results.write(tmp_path / "results.json")
     again = type(results).read(tmp_path / "results.json")
     assert again.to_json() == results.to_json()

@@ -1,11 +1,11 @@
-from research.examples_report import BUDGETED, EXACT, Cost, losses, markdown, page, plots
+from research.examples_report import BUDGETED, EXACT, CostOfExamples, losses, markdown, page, plots
 
 
 def test_what_was_measured_is_tabled_and_drawn():
     found = [
-        Cost(EXACT, 5, 720, True, 0.5, 0.05, 0.0, 0.75, 4_000_000, 0, 0.5),
-        Cost(BUDGETED, 5, 720, False, 0.25, 0.02, 0.0, 0.7, 3_000_000, 0, 0.495),
-        Cost(BUDGETED, 50, 7200, True, 2.5, 0.02, 0.0, 0.7, 9_000_000, 0, 0.6),
+        CostOfExamples(EXACT, 5, 720, True, 0.5, 0.05, 0.0, 0.75, 4_000_000, 0, 0.5),
+        CostOfExamples(BUDGETED, 5, 720, False, 0.25, 0.02, 0.0, 0.7, 3_000_000, 0, 0.495),
+        CostOfExamples(BUDGETED, 50, 7200, True, 2.5, 0.02, 0.0, 0.7, 9_000_000, 0, 0.6),
     ]
     assert "| 5 | exact | yes | 0.50 | 0.050 | 0.000 | 0.75 | 4.0 | 0.0 | 50.0 |" in markdown(found)
     assert set(plots(found)) == {"examples-learning", "examples-query", "examples-memory", "examples-iou"}

@@ -3,7 +3,7 @@ import pytest
 from dgpnet import data
 from dgpnet.errors import Error
 from research.encoded import encode_examples, photographs_of
-from research.suggestion import Row, Trial, compare, markdown, page, suggested, verdict
+from research.suggestion import Comparison, Trial, compare, markdown, page, suggested, verdict
 from tests.tiny import tiny_segmenter
 
 
@@ -33,7 +33,7 @@ def test_the_examples_are_those_that_the_segmenter_suggests():
 
 
 def test_the_table_says_what_was_gained():
-    rows = [Row("cat", 30, 10, 0.7, (0.5, 0.6)), Row("cow", 25, 10, 0.6, (0.6, 0.5))]
+    rows = [Comparison("cat", 30, 10, 0.7, (0.5, 0.6)), Comparison("cow", 25, 10, 0.6, (0.6, 0.5))]
     text = markdown(rows)
     assert "| cat | 30 | 10 | 70.0 | 55.0 ± 7.1 | +15.0 |" in text
     assert "| **mean** | | | 65.0 | 55.0 ± 0.0 | +10.0 |" in text
@@ -42,6 +42,6 @@ def test_the_table_says_what_was_gained():
 
 def test_a_difference_counts_where_chance_would_not_make_it():
     random = (0.5, 0.52, 0.48)
-    assert "asking pays" in verdict([Row("cat", 30, 10, 0.6, random)])
-    assert "random examples are better" in verdict([Row("cat", 30, 10, 0.4, random)])
-    assert "chance" in verdict([Row("cat", 30, 10, 0.51, random)])
+    assert "asking pays" in verdict([Comparison("cat", 30, 10, 0.6, random)])
+    assert "random examples are better" in verdict([Comparison("cat", 30, 10, 0.4, random)])
+    assert "chance" in verdict([Comparison("cat", 30, 10, 0.51, random)])

@@ -16,7 +16,7 @@ from dgpnet.errors import Error
 if TYPE_CHECKING:
     from dgpnet.data import Dataset, Episode
     from dgpnet.evaluation import Case
-    from dgpnet.evaluation.run import Job
+    from dgpnet.evaluation.run import Evaluation
 
 
 def evaluate(
@@ -72,10 +72,10 @@ def evaluate(
     \b
     Example: dgpnet evaluate model.safetensors --dataset pascal --root VOC2012 --fold 1 --shots 1,5 --out results.json
     """
-    from dgpnet.evaluation import Case, Options, WorkerDied, evaluate_case
+    from dgpnet.evaluation import Case, EvaluationOptions, WorkerDied, evaluate_case
     from dgpnet.evaluation.protocol import setting
 
-    options = Options(
+    options = EvaluationOptions(
         shots=numbers("--shots", shots),
         episodes=setting(protocol, dataset).episodes if episodes is None else episodes,
         seeds=tuple(range(seeds)),
@@ -154,7 +154,7 @@ def _drawn(case: Case, dataset: Dataset, seed: int) -> list[Episode]:
     return data.episodes(dataset, seed=seed, indices=range(count), max_shots=most, protocol=case.options.protocol)  # type: ignore[arg-type]
 
 
-def _calibrate(job: Job, checkpoint: str, out: Path, half: bool, as_json: bool) -> None:
+def _calibrate(job: Evaluation, checkpoint: str, out: Path, half: bool, as_json: bool) -> None:
     """Fit on the episodes of the first seed, and write the weights with what was fitted."""
     from dgpnet import weights
     from dgpnet.evaluation import fit
@@ -182,7 +182,7 @@ def _calibrate(job: Job, checkpoint: str, out: Path, half: bool, as_json: bool) 
     )
 
 
-def _draw(job: Job, count: int, path: Path) -> None:
+def _draw(job: Evaluation, count: int, path: Path) -> None:
     from dgpnet.evaluation import Contender, episode_grid
     from dgpnet.pictures import save
 

@@ -23,7 +23,7 @@ from dgpnet.errors import Error
 from dgpnet.evaluation.protocol import setting
 from dgpnet.evaluation.records import Records
 from dgpnet.evaluation.results import Results, gather
-from dgpnet.evaluation.run import UNIT, Job, Options, Progress
+from dgpnet.evaluation.run import UNIT, Evaluation, EvaluationOptions, Progress
 from dgpnet.files import differences, lock
 from dgpnet.segmenter.calibration import Calibration
 
@@ -47,7 +47,7 @@ class Case:
 
     checkpoint: str
     dataset: str
-    options: Options
+    options: EvaluationOptions
     root: Path | None = None
     fold: int | None = None
     split: str = "test"
@@ -58,14 +58,14 @@ class Case:
     cache: Path | None = None
     device: str = "auto"
 
-    def job(self, *, process: int = 0, progress: Progress | None = None) -> Job:
+    def job(self, *, process: int = 0, progress: Progress | None = None) -> Evaluation:
         """The evaluation, ready to work, on the device of the `process`-th process. progress: of decoding."""
         network = weights.load(self.checkpoint, device=self._device(process))
         dataset = self.open(network.config.size, progress)
         fitted = weights.read_metadata(self.checkpoint)["calibration"]
         listed = data.episodes_from_file(self.episodes_file, dataset) if self.episodes_file else None
         more = {"checkpoint": Path(self.checkpoint).name, "fold": self.fold, "split": self.split}
-        return Job(network, dataset, self.options, listed, Calibration.from_json(fitted), more)
+        return Evaluation(network, dataset, self.options, listed, Calibration.from_json(fitted), more)
 
     def open(self, network_size: int, progress: Progress | None = None) -> Dataset:
         """The dataset, cached at the size that it is tested at."""
@@ -89,7 +89,12 @@ class Case:
 
 
 def evaluate_case(
-    case: Case, out: Path | None = None, *, processes: int = 1, job: Job | None = None, progress: Progress | None = None
+    case: Case,
+    out: Path | None = None,
+    *,
+    processes: int = 1,
+    job: Evaluation | None = None,
+    progress: Progress | None = None,
 ) -> Results:
     """Evaluates, in so many processes, and writes `out`; a run that was cut off goes on, a finished one is read.
 
@@ -129,7 +134,9 @@ def _write(results: Results, out: Path, folder: Path) -> None:
         os.replace(path, out.with_name(path.name))
 
 
-def _share(case: Case, job: Job, records: Records, parts: Path, processes: int, progress: Progress | None) -> None:
+def _share(
+    case: Case, job: Evaluation, records: Records, parts: Path, processes: int, progress: Progress | None
+) -> None:
     """Starts the processes, waits for them, and reads what they found."""
     # A started interpreter and not a fork: neither CUDA nor a pool of threads survives one.
     context = multiprocessing.get_context("spawn")

@@ -15,9 +15,9 @@ from dgpnet.errors import Error
 from dgpnet.evaluation.records import Key, Unit
 from dgpnet.files import read_record, write_record
 from dgpnet.metrics import (
-    Calibration,
     CalibrationScores,
     IoU,
+    Reliability,
     ReliabilityBin,
     Scores,
     foreground_iou,
@@ -139,7 +139,7 @@ def gather(units: Mapping[Key, Unit], about: Mapping[str, Any], classes: Mapping
 
 def _gather(units: Mapping[Key, Unit], shots: int) -> ShotResults:
     seeds: dict[int, IoU] = {}
-    together, calibration = IoU(), Calibration()
+    together, reliability = IoU(), Reliability()
     scores, ious = [], []
     for key in sorted(units):
         record = units[key].get(shots)
@@ -147,7 +147,7 @@ def _gather(units: Mapping[Key, Unit], shots: int) -> ShotResults:
             continue
         for iou in (seeds.setdefault(key[0], IoU()), together):
             iou.update(record.classes, record.counts)
-        calibration.update(record.histogram)
+        reliability.update(record.histogram)
         scores.append(record.scores)
         ious.append(foreground_iou(record.counts))
     by_seed = {seed: iou.compute() for seed, iou in seeds.items()}
@@ -160,7 +160,7 @@ def _gather(units: Mapping[Key, Unit], shots: int) -> ShotResults:
         per_class=per_class,
         interval=pooled.interval,
         seeds=by_seed,
-        calibration=calibration.compute(),
+        calibration=reliability.compute(),
         rank_correlation=rank_correlation(np.concatenate(scores), np.concatenate(ious)),
     )
 

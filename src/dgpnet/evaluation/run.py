@@ -28,7 +28,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Options:
+class EvaluationOptions:
     """How a network is evaluated.
 
     shots       numbers of supports; each episode is measured with all of them
@@ -62,7 +62,7 @@ class Options:
 def evaluate(
     network: DGPNet,
     dataset: Dataset,
-    options: Options,
+    options: EvaluationOptions,
     *,
     listed: Sequence[Episode] | None = None,
     calibration: Calibration | None = None,
@@ -76,7 +76,7 @@ def evaluate(
     records: a folder that keeps what is finished; the same call goes on from there.
     about: more that the results should say of themselves. progress: called with (done, of) episodes.
     """
-    job = Job(network, dataset, options, listed, calibration or Calibration(), about or {})
+    job = Evaluation(network, dataset, options, listed, calibration or Calibration(), about or {})
     job.check()
     described = job.about()
     kept = Records.open(records, described)
@@ -85,12 +85,12 @@ def evaluate(
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class Evaluation:
     """An evaluation, cut into units of work that any process may take on; fields as in `evaluate`."""
 
     network: DGPNet
     dataset: Dataset
-    options: Options
+    options: EvaluationOptions
     listed: Sequence[Episode] | None
     calibration: Calibration
     more: Mapping[str, Any]

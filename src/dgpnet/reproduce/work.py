@@ -15,7 +15,7 @@ import torch
 from dgpnet import data, weights
 from dgpnet.devices import find_device
 from dgpnet.errors import Error
-from dgpnet.evaluation import Options, evaluate
+from dgpnet.evaluation import EvaluationOptions, evaluate
 from dgpnet.reproduce.archive import RUNS, TESTS, Archive, Finding
 from dgpnet.reproduce.plan import Plan, PlannedRun, PlannedTest
 from dgpnet.training import NonFinite, Running, train
@@ -146,7 +146,7 @@ class Worker:
         config = first.run.config
         network = weights.load(model, device=self.device)
         dataset = open_test(first, config.network.size, self.running.cache)
-        options = Options(
+        options = EvaluationOptions(
             shots=tuple(test.shots for test in tests),
             episodes=first.episodes,
             seeds=tuple(range(first.seeds)),
