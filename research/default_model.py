@@ -43,6 +43,7 @@ SHOTS = (1, 5)
 SHIPPED = {"default": ("combined", 11_000), "small": ("combined-small", 11_000)}
 Figures = dict[str, dict[str, dict[str, float | None]]]
 
+#: Views between the paper's and the strong recipe's.
 MODERATE = Augmentation(
     frame=0.7,
     scale=(0.6, 1.1),

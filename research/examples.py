@@ -41,6 +41,7 @@ from research.encoded import (
 )
 from research.examples_report import BUDGETED, EXACT, CostOfExamples, page, plots
 
+#: Numbers of examples that are learned from.
 COUNTS = (1, 5, 10, 20, 50, 100, 200, 500)
 
 

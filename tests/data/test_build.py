@@ -15,7 +15,7 @@ def test_names_are_those_of_the_house() -> None:
 def test_an_unknown_name_root_or_option_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Error, match="no dataset 'pascall'; choose one of pascal, coco"):
         build("pascall", tmp_path)
-    with pytest.raises(Error, match="there is no"):
+    with pytest.raises(Error, match="There is no"):
         build("pascal", tmp_path / "nowhere")
     with pytest.raises(Error, match="pascal needs a root"):
         build("pascal")

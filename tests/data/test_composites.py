@@ -104,7 +104,7 @@ def test_objects_of_another_dataset_are_cut_out(kitchen: Path) -> None:
     again = build("composites", kitchen, objects={"name": "synthetic", **described}, photographs=20, side=64)
     assert again.fingerprint() == dataset.fingerprint()
     for wrong in ({"dataset": "synthetic"}, {"name": "synthetic", "size": 16}, "synthetic"):
-        with pytest.raises(Error, match="objects of composites are"):
+        with pytest.raises(Error, match="Objects of composites are"):
             build("composites", kitchen, objects=wrong)
     shown = {c for _, c in shapes.pairs}
     assert len(dataset.classes) == len(shown)

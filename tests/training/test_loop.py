@@ -342,7 +342,7 @@ def test_a_loss_that_is_not_finite_stops_with_its_episodes_written_down(
 
     counter = iter(range(100))
     monkeypatch.setattr(DGPNet, "forward", poisoned)
-    with pytest.raises(NonFinite, match="step 3") as caught:
+    with pytest.raises(NonFinite, match="Step 3") as caught:
         train(settings, tmp_path / "run", running)
     written = json.loads((tmp_path / "run" / "nonfinite.json").read_text())
     assert written["step"] == 3

@@ -14,6 +14,7 @@ from dgpnet.network import DGPNet
 from dgpnet.network.fast import Predictor
 from dgpnet.segmenter import Calibration
 
+#: Episodes that are loaded at once.
 UNIT = 256
 
 

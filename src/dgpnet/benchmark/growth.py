@@ -73,6 +73,7 @@ def _features(count: int, features: int, device: torch.device) -> Tensor:
     return ((centres[which] + 0.3 * noise) * 0.15).to(device)[None]
 
 
+#: What grows, and what is measured of it, as the plots label them.
 AXES = {"shots": "examples", "side": "side of the photograph in pixels"}
 MEASURES = {"ms": ("time", "milliseconds"), "bytes": ("memory", "GiB beyond the inputs")}
 

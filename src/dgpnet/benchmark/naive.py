@@ -23,6 +23,7 @@ from dgpnet.network import DGPNet
 from dgpnet.network.dgpnet import SHALLOW, Branch
 from dgpnet.network.encoders import FrozenStatistics
 
+#: Steps of an episode, as the paper names them in its table of run times.
 ENCODE_SUPPORT = "Image encoder on support"
 ENCODE_MASKS = "Mask encoder on support"
 PREPARE = "GP preparation on support"

@@ -231,6 +231,7 @@ def _bytes(value: int | None) -> str:
     return f"{value / 2**30:.2f} GiB" if value >= 2**30 else f"{value / 2**20:.0f} MiB"
 
 
+#: Sections in the order of the report, with their headings.
 TITLES = {
     "machine": "Machine",
     "runtimes": "Run times",

@@ -97,19 +97,19 @@ def build(
     of composites may be what this function takes for them, {"name": "pascal", "root": ...}, as a configuration has it.
     """
     if name not in DATASETS:
-        raise Error(f"there is no dataset {name!r}; choose one of {', '.join(DATASETS)}.")
+        raise Error(f"There is no dataset {name!r}; choose one of {', '.join(DATASETS)}.")
     maker = DATASETS[name]
     accepted = inspect.signature(maker).parameters
     if root is None and accepted["root"].default is inspect.Parameter.empty:
-        raise Error(f"the dataset {name} needs a root; give the folder that holds it.")
+        raise Error(f"The dataset {name} needs a root; give the folder that holds it.")
     if root is not None and not Path(root).exists():
-        raise Error(f"there is no {root}; give the folder that holds {name}.")
+        raise Error(f"There is no {root}; give the folder that holds {name}.")
     if unknown := [option for option in options if option not in accepted]:
         possible = ", ".join(sorted(set(accepted) - {"root", "fold", "split", "cache", "workers"}))
         raise Error(f"{name} has no option {', '.join(unknown)}; it has {possible}.")
     if isinstance(described := options.get("objects"), Mapping):
         if "name" not in described or "size" in described:  # cut-outs are taken from photographs as they are
-            raise Error(f"objects of {name} are described by name, root, fold …, without a size; given {described}.")
+            raise Error(f"Objects of {name} are described by name, root, fold …, without a size; given {described}.")
         options["objects"] = build(**{"split": split, "cache": cache, "workers": workers, **described})
     shared = {"cache": cache, "workers": workers, "side": size}
     for key, value in shared.items():

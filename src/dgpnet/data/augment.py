@@ -16,10 +16,12 @@ from torch import Tensor
 from dgpnet.errors import Error
 from dgpnet.images import IGNORE, MEAN, STD
 
+#: Numbers that describe one view, for `render`.
 PARAMETERS = 18
-DRAWS = 16  # uniform numbers that one view uses
+#: Uniform numbers that one view uses.
+DRAWS = 16
 
-# Rec. 601 luma of red, green, blue.
+#: Rec. 601 luma of red, green, blue.
 _LUMA = np.array([0.299, 0.587, 0.114])
 
 
@@ -53,11 +55,11 @@ class Augmentation:
     def __post_init__(self) -> None:
         for name in ("flip", "frame", "colour", "grey"):
             if not 0 <= getattr(self, name) <= 1:
-                raise Error(f"the probability {name} of an augmentation lies in [0, 1]; given {getattr(self, name)}.")
+                raise Error(f"The probability {name} of an augmentation lies in [0, 1]; given {getattr(self, name)}.")
         object.__setattr__(self, "scale", tuple(self.scale))
         if not (len(self.scale) == 2 and 0 < self.scale[0] <= self.scale[1]) or self.aspect < 1:
             raise Error(
-                f"an augmentation has 0 < scale[0] <= scale[1] and aspect >= 1; given {self.scale}, {self.aspect}."
+                f"An augmentation has 0 < scale[0] <= scale[1] and aspect >= 1; given {self.scale}, {self.aspect}."
             )
         for name in ("shift", "rotate", "brightness", "contrast", "saturation", "hue"):
             if getattr(self, name) < 0:
@@ -71,6 +73,7 @@ class Augmentation:
         return not moved and self.grey == 0 and (self.colour == 0 or jitter == 0)
 
 
+#: As the paper trains; photographs as they are; views for classes never seen.
 PAPER = Augmentation()
 NONE = Augmentation(flip=0.0)
 STRONG = Augmentation(
@@ -191,7 +194,7 @@ def render(
     targets = torch.where(labels == IGNORE, labels, found)
     if plain:
         if size != side:
-            raise Error(f"plain views have the size of the photographs, {side}; given {size}.")
+            raise Error(f"Plain views have the size of the photographs, {side}; given {size}.")
         mirrored = parameters[:, 0] < 0
         pictures = torch.where(mirrored[:, None, None, None], pictures.flip(-1), pictures)
         return normalise(pictures), torch.where(mirrored[:, None, None], targets.flip(-1), targets)

@@ -119,7 +119,7 @@ def cached(
     have their own. All broken files are named in one Error. progress: called with (done, of) photographs."""
     if isinstance(dataset, Cache):
         if dataset.side != size:
-            raise Error(f"the cache {dataset.folder} has size {dataset.side}, not {size}; build one of that size.")
+            raise Error(f"The cache {dataset.folder} has size {dataset.side}, not {size}; build one of that size.")
         return dataset
     if isinstance(dataset, Mixture):
         members = [cached(member, size, folder, workers=workers, progress=progress) for member in dataset.members]
@@ -269,7 +269,7 @@ def _build(dataset: Dataset, side: int, place: Path, workers: int | None, progre
                     np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape).flush()
     except OSError as problem:
         raise Error(
-            f"the cache {partial} cannot be written ({problem.strerror}); choose another cache folder."
+            f"The cache {partial} cannot be written ({problem.strerror}); choose another cache folder."
         ) from problem
 
     chunks = _chunks(count)
@@ -363,7 +363,7 @@ def _locked(home: Path, name: str) -> Iterator[None]:
         home.mkdir(parents=True, exist_ok=True)
         file = _lock(path)
     except OSError as problem:
-        raise Error(f"the cache folder {home} cannot be written ({problem.strerror}); choose another one.") from problem
+        raise Error(f"The cache folder {home} cannot be written ({problem.strerror}); choose another one.") from problem
     with file:
         try:
             yield

@@ -20,8 +20,10 @@ from dgpnet.data.dataset import Dataset, Rendered, check_fold, class_id_of, file
 from dgpnet.errors import Error
 from dgpnet.images import read_photo, resize_mask, resize_photo
 
-OBJECTS = 8  # at most so many cut-outs in one photograph
-MIN_SHARE = 0.002  # of the photograph that the wanted kind covers at least
+#: At most so many cut-outs in one photograph.
+OBJECTS = 8
+#: Of the photograph that the wanted kind covers at least.
+MIN_SHARE = 0.002
 SMALLEST, LARGEST = 0.12, 0.65  # longer side of a cut-out over that of the photograph
 
 
@@ -94,7 +96,7 @@ class Recipe:
     def __post_init__(self) -> None:
         if self.targets < 1 or self.distractors < 0 or self.targets + self.distractors > OBJECTS:
             given = f"{self.targets} targets and {self.distractors} distractors"
-            raise Error(f"a composite has 1 to {OBJECTS} cut-outs, at least one of them wanted; given {given}.")
+            raise Error(f"A composite has 1 to {OBJECTS} cut-outs, at least one of them wanted; given {given}.")
 
 
 class Composites(Rendered):
@@ -235,7 +237,7 @@ def composites(
     cutouts: Cutouts = _on_white(root) if objects is None else FromPairs(objects)
     numbers = [n for n in range(len(cutouts.names)) if in_fold(n, fold, split, folds)]
     if not numbers:
-        raise Error(f"fold {fold} of {root} has no kinds for {split}; it has {len(cutouts.names)} kinds in all.")
+        raise Error(f"Fold {fold} of {root} has no kinds for {split}; it has {len(cutouts.names)} kinds in all.")
     # Other photographs for testing than for training, also of the same kinds.
     recipe = Recipe(targets, distractors, 2 * seed + (split == "test"))
     return Composites(cutouts, numbers, root, backgrounds, photographs, side, recipe)

@@ -172,7 +172,7 @@ def in_fold(number: int, fold: int | None, split: str, folds: int, *, blocks_of:
 def check_fold(name: str, fold: int | None, split: str, folds: int) -> None:
     """Refuse an unknown fold or split."""
     if split not in ("train", "test"):
-        raise Error(f"the split of {name} is 'train' or 'test', not {split!r}.")
+        raise Error(f"The split of {name} is 'train' or 'test', not {split!r}.")
     if fold is not None and not (isinstance(fold, int) and 0 <= fold < folds):
         raise Error(f"{name} has folds 0 to {folds - 1}, or none for all classes; got fold {fold!r}.")
 
@@ -285,7 +285,7 @@ class Mixture(Dataset):
     def __init__(self, members: Sequence[tuple[Dataset, float]], name: str = "mixture") -> None:
         if not members or any(weight <= 0 for _, weight in members):
             given = [(d.name, w) for d, w in members]
-            raise Error(f"a mixture needs at least one dataset, each with a weight above 0; given {given}.")
+            raise Error(f"A mixture needs at least one dataset, each with a weight above 0; given {given}.")
         self.members = [dataset for dataset, _ in members]
         self.weights = np.array([weight for _, weight in members], np.float64)
         self.first_photo = np.cumsum([0] + [len(d) for d in self.members])
@@ -356,7 +356,7 @@ class Mixture(Dataset):
         parts = [dataset.tensors("cpu") for dataset in self.members]
         sizes = sorted({photos.shape[-1] for photos, _ in parts})
         if len(sizes) > 1:
-            raise Error(f"the members of {self.name} are cached at the sizes {sizes}; cache them all at one size.")
+            raise Error(f"The members of {self.name} are cached at the sizes {sizes}; cache them all at one size.")
         # Filled piece by piece: joining them on the device would take twice the memory there.
         whole = [torch.empty((len(self), *part.shape[1:]), dtype=part.dtype, device=device) for part in parts[0]]
         for first, part in zip(self.first_photo.tolist(), parts, strict=False):

@@ -94,7 +94,7 @@ class _PairsByClass:
 
 def check_protocol(protocol: str) -> None:
     if protocol not in ("paper", "reference"):
-        raise Error(f"the protocol is 'paper' or 'reference', not {protocol!r}.")
+        raise Error(f"The protocol is 'paper' or 'reference', not {protocol!r}.")
 
 
 def needed(shots: int, protocol: ProtocolName) -> int:
@@ -195,7 +195,7 @@ def sample(
     """
     numbers = np.asarray(indices, np.int64)
     if shots < 1 or shots >= MAX_SUPPORTS:
-        raise Error(f"an episode has 1 to {MAX_SUPPORTS - 1} shots; given {shots}.")
+        raise Error(f"An episode has 1 to {MAX_SUPPORTS - 1} shots; given {shots}.")
     if power is None:
         power = 1.0 if source.class_first and protocol == "paper" else 0.0
     grouped = _pairs_by_class(source, needed(shots, protocol), power)

@@ -9,6 +9,7 @@ from pathlib import Path
 from dgpnet.data.dataset import IDS_OF_A_SET, Dataset, Files, Pair, check_fold
 from dgpnet.errors import Error
 
+#: One class in so many is for testing.
 EVERY = 4
 
 

@@ -50,11 +50,11 @@ def parallel_map(
                     processes[end].join()
                     if processes[end].exitcode:
                         code = processes[end].exitcode
-                        raise RuntimeError(f"a worker process died with exit code {code}; is memory short?") from ended
+                        raise RuntimeError(f"A worker process died with exit code {code}; is memory short?.") from ended
                     open_ends.discard(end)
                     continue
                 if failure is not None:
-                    raise RuntimeError(f"a worker process failed:\n{failure}")
+                    raise RuntimeError(f"A worker process failed:\n{failure}")
                 yield number, result
     finally:
         for end, process in processes.items():

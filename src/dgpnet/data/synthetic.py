@@ -15,7 +15,8 @@ from dgpnet.data import draws
 from dgpnet.data.dataset import Dataset, Rendered, check_fold, class_id_of, in_fold, label_of
 from dgpnet.errors import Error
 
-CELLS = 4  # places for objects, 2 × 2
+#: Places for objects, 2 × 2.
+CELLS = 4
 Array = NDArray[np.float64]
 
 
@@ -24,7 +25,7 @@ class Synthetic(Rendered):
 
     def __init__(self, numbers: list[int], photographs: int, side: int, objects: int, seed: int) -> None:
         if len(numbers) < objects or not 1 <= objects <= CELLS:
-            raise Error(f"a synthetic photograph shows 1 to {CELLS} of the classes; given {objects} of {len(numbers)}.")
+            raise Error(f"A synthetic photograph shows 1 to {CELLS} of the classes; given {objects} of {len(numbers)}.")
         self.numbers, self.objects, self.seed = numbers, objects, seed
         names = {class_id_of(n): f"shape-{n}" for n in numbers}
         pairs = [(i, class_id_of(n)) for i in range(photographs) for n in self.shown(i)]

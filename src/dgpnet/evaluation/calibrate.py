@@ -23,9 +23,12 @@ from dgpnet.metrics import fit_monotone
 from dgpnet.network.dgpnet import DGPNet
 from dgpnet.segmenter.calibration import NOTHING, Calibration, Curve
 
+#: Of the histogram of log-odds that curves are fitted to.
 BINS = 1024
-_REACH = 24.0  # log-odds beyond ± this share the outermost bins
-_CURVE_BINS = 16  # bins of the log-odds that one knot of a curve stands for
+#: Log-odds beyond ± this share the outermost bins.
+_REACH = 24.0
+#: Bins of the log-odds that one knot of a curve stands for.
+_CURVE_BINS = 16
 _SCORE_KNOTS = 16
 
 Counts = NDArray[np.int64]
@@ -42,10 +45,10 @@ def fit(
 ) -> Calibration:
     """The calibration of a network, fitted on these episodes of a cached dataset with each of these shots."""
     if not episodes:
-        raise Error("a calibration is fitted on episodes; give some that the network was not trained on.")
+        raise Error("A calibration is fitted on episodes; give some that the network was not trained on.")
     counts = np.concatenate([count(network, dataset, episodes, k, precision, batch) for k in shots])
     if not len(counts):
-        raise Error(f"no episode has the {min(shots)} supports to fit a calibration with; ask for fewer shots.")
+        raise Error(f"No episode has the {min(shots)} supports to fit a calibration with; ask for fewer shots.")
     return fit_counts(counts)
 
 

@@ -22,6 +22,7 @@ from dgpnet.images import IGNORE
 from dgpnet.metrics import confusion, error_histogram
 from dgpnet.segmenter.calibration import Calibration, expected_iou, overlaps
 
+#: What a network may compute in.
 PRECISIONS = ("float32", "bf16")
 #: Support photographs (B, K, 3, s, s), their masks (B, K, s, s) and queries (B, 3, s, s) to logits (B, 2, s, s): a
 #: DGPNet, or anything that does the same.
@@ -104,7 +105,7 @@ def measure(
         counts[rows] = confusion(found, target)
         scores[rows] = calibration.score(expected).double()
     if histogram is None:
-        raise Error("there are no episodes to measure: give at least one.")
+        raise Error("There are no episodes to measure: give at least one.")
     return Measured(counts, scores, histogram)
 
 

@@ -101,7 +101,7 @@ def evaluate_case(
     job: `case.job()`, where the caller has it already. progress: called with (done, of) episodes of all processes.
     """
     if processes > 1 and out is None:
-        raise Error("several processes meet in the folder of the results; name the file with --out.")
+        raise Error("Several processes meet in the folder of the results; name the file with --out.")
     job = job or case.job()
     about = job.about()
     parts = out.with_name(f"{out.name}.parts") if out is not None else None
@@ -164,7 +164,7 @@ def _share(
     missing = [key for key in job.units() if key not in records.found]
     if failed or missing:
         raise WorkerDied(
-            f"process {', '.join(map(str, failed)) or '?'} of {processes} ended before its work was done; what is"
+            f"Process {', '.join(map(str, failed)) or '?'} of {processes} ended before its work was done; what is"
             " finished is kept, and the same command goes on from there."
         )
 

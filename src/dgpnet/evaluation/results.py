@@ -84,7 +84,7 @@ class Results:
             shots = {int(k): _shot_results(v) for k, v in fields["shots"].items()}
             return Results(dict(fields["about"]), classes, shots)
         except (KeyError, TypeError, AttributeError, ValueError) as problem:
-            raise Error(f"these are no results of an evaluation ({problem!r}); evaluate again.") from problem
+            raise Error(f"These are no results of an evaluation ({problem!r}); evaluate again.") from problem
 
     def write(self, path: Path) -> None:
         """`path` as JSON, and the reliability of the uncertainty beside it as a picture; each whole or not at all."""

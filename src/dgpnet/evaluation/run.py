@@ -22,6 +22,7 @@ from dgpnet.segmenter.calibration import Calibration
 
 #: Episodes of one unit of work: what a killed run may lose, and how often the device is waited for.
 UNIT = 256
+#: Threads that read photographs.
 READERS = 4
 
 Progress = Callable[[int, int], None]
@@ -56,7 +57,7 @@ class EvaluationOptions:
         if self.episodes < 1 or self.batch < 1:
             raise Error(f"episodes and batch are at least 1; got {self.episodes} and {self.batch}.")
         if self.precision not in PRECISIONS:
-            raise Error(f"the precision is one of {', '.join(PRECISIONS)}; got {self.precision!r}.")
+            raise Error(f"The precision is one of {', '.join(PRECISIONS)}; got {self.precision!r}.")
 
 
 def evaluate(
@@ -134,7 +135,7 @@ class Evaluation:
             return
         most = max((len(e.supports) for e in self.listed), default=0)
         if most < max(self.options.shots):
-            raise Error(f"the listed episodes have at most {most} supports; ask for as many shots or fewer.")
+            raise Error(f"The listed episodes have at most {most} supports; ask for as many shots or fewer.")
 
     def episodes(self, key: Key) -> list[Episode]:
         """The episodes of one unit."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from dgpnet.files import read_record, write_record
 from dgpnet.reproduce.plan import Plan, PlannedRun, PlannedTest
 
+#: Its folders.
 RUNS, TESTS = "runs", "tests"
 
 

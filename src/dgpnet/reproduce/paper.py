@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+#: Columns of the tables, as the paper heads them.
 MEAN_DELTA = "Mean Δ"
 FOUR = ("PASCAL 1-shot", "PASCAL 5-shot", "COCO 1-shot", "COCO 5-shot")
 PER_FOLD = tuple(f"{shots}-shot fold {fold}" for shots in (1, 5) for fold in (0, 1, 2, 3, "mean"))

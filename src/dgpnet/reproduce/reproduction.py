@@ -18,6 +18,7 @@ from dgpnet.reproduce.tables import EXHIBITS, Exhibit, Grid, Runtimes, Table
 from dgpnet.reproduce.work import Say, Worker
 from dgpnet.training import Running
 
+#: The folder that finished tables go to.
 TABLES = "tables"
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from dgpnet.errors import Error
 from dgpnet.reproduce.tables import Changes
 
+#: Of PASCAL and of COCO.
 FOLDS = (0, 1, 2, 3)
 
 

@@ -107,6 +107,7 @@ class Runtimes:
 
 Exhibit = Table | Grid | Runtimes
 
+#: The columns of most of the paper's tables.
 FOUR = (
     Column("PASCAL 1-shot", "pascal", 1),
     Column("PASCAL 5-shot", "pascal", 5),

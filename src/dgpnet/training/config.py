@@ -15,6 +15,7 @@ from dgpnet.data.episodes import ProtocolName
 from dgpnet.errors import Error
 from dgpnet.network.config import PRESETS, Config
 
+#: What may be chosen: arithmetic, course of the learning rate, start of the projections.
 PRECISIONS = ("float32", "bf16")
 SCHEDULES = ("step", "cosine")
 PROJECTIONS = ("auto", "random", "principal")

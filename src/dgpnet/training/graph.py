@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from dgpnet.network import DGPNet
 from dgpnet.training.step import EagerStepper, Inputs
 
+#: Steps before one is captured: libraries choose their kernels in the first ones.
 WARM_UP = 3
 
 

@@ -94,6 +94,6 @@ class Optimiser:
         """Refuses a checkpoint whose groups are not these."""
         if described != self.describe():
             raise Error(
-                "the checkpoint's optimiser groups are not this network's:"
-                " continue with the configuration it was made with, or start in a new folder"
+                "The checkpoint's optimiser groups are not this network's;"
+                " continue with the configuration it was made with, or start in a new folder."
             )

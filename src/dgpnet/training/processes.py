@@ -22,8 +22,8 @@ def launch(config: TrainConfig, device: str) -> Fabric:
     local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if config.episodes % (world * config.accumulate):
         raise Error(
-            f"{config.episodes} episodes a step do not split into {world} processes × {config.accumulate} parts:"
-            f" set episodes to a multiple of {world * config.accumulate}"
+            f"{config.episodes} episodes a step do not split into {world} processes × {config.accumulate} parts;"
+            f" set episodes to a multiple of {world * config.accumulate}."
         )
     one = chosen.index if chosen.type == "cuda" else None
     if world > 1 and one is not None:

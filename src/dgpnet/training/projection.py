@@ -17,12 +17,12 @@ from dgpnet.gp.kernels import Linear
 from dgpnet.learners import GaussianLearner
 from dgpnet.network import DGPNet
 
+#: Photographs that the components are computed from, spread over the dataset.
 PHOTOGRAPHS = 512
-"""Photographs that the components are computed from, spread over the dataset."""
+#: Mean squared distance of two features, in units of the kernel's ℓ² = √D.
 SPREAD = 4.0
-"""Mean squared distance of two features, in units of the kernel's ℓ² = √D."""
+#: A stationary kernel with a smaller median has next to nothing to say, and next to no gradient.
 BLIND = 0.01
-"""A stationary kernel with a smaller median has next to nothing to say, and next to no gradient."""
 
 
 @torch.no_grad()

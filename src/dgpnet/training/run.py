@@ -188,7 +188,7 @@ class Run:
             temporary.write_text(json.dumps({"step": step, "reason": reason, "episodes": listed}, indent=1))
         first = listed[0]
         return NonFinite(
-            f"step {step}: {reason.rstrip('.')}; first suspect: {first['class']} in {first['query']} after"
+            f"Step {step}: {reason.rstrip('.')}; first suspect: {first['class']} in {first['query']} after"
             f" {', '.join(first['supports'])}; all episodes of the step are in {path};"
             " no weight was changed by it: lower the rates or set clip, in a new folder."
         )

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
     from lightning_fabric.wrappers import _FabricModule
 
+#: Columns of what a step returns, a row an episode; the norm of the whole gradient is the same in all.
 METRICS = ("loss", "weight", "intersection", "union", "gradient")
-"""Columns of what a step returns, a row an episode; the norm of the whole gradient is the same in all."""
 
 
 class Inputs(NamedTuple):
