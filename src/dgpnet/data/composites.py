@@ -233,7 +233,7 @@ def composites(
     if not backgrounds:
         raise Error(f"{root} has no backgrounds/ with photographs; add it.")
     if not isinstance(objects, Dataset | None):
-        raise Error(f'objects of composites are a dataset, or described as {{"name": "pascal", …}}; given {objects!r}.')
+        raise Error(f'Objects of composites are a dataset, or described as {{"name": "pascal", …}}; given {objects!r}.')
     cutouts: Cutouts = _on_white(root) if objects is None else FromPairs(objects)
     numbers = [n for n in range(len(cutouts.names)) if in_fold(n, fold, split, folds)]
     if not numbers:
