@@ -75,10 +75,8 @@ def measured(segmenter: Segmenter, *, shots: int, effort: Effort) -> dict[str, A
 def rendered_photographs() -> tuple[list[Photo], list[Photo]]:
     """DIFFERENT photographs (HEIGHT, WIDTH, 3) and their masks."""
     dataset = data.build("synthetic", photographs=DIFFERENT, side=WIDTH)
-    numbers = range(DIFFERENT)
-    return [dataset.photo(i)[:HEIGHT] for i in numbers], [
-        (dataset.mask(i)[:HEIGHT] > 0).astype(np.uint8) for i in numbers
-    ]
+    pairs = [(dataset.photo(i), dataset.mask(i)) for i in range(DIFFERENT)]  # together: each is rendered once
+    return [photo[:HEIGHT] for photo, _ in pairs], [(mask[:HEIGHT] > 0).astype(np.uint8) for _, mask in pairs]
 
 
 def _some(pictures: list[Photo], count: int) -> Iterator[Photo]:
