@@ -2,7 +2,9 @@
 
 import contextlib
 import io
+import os
 import struct
+import subprocess
 import sys
 import zlib
 from collections.abc import Callable
@@ -189,21 +191,28 @@ class TestSources:
     @pytest.mark.parametrize(
         "source",
         [
-            np.zeros((4, 4, 3)),
-            np.zeros((3, 4, 4), np.uint8),
-            np.zeros((4, 4, 4), np.uint8),
+            np.full((4, 4, 3), 1.01),
+            np.full((4, 4, 3), np.nan),
+            np.zeros((3, 4, 5), np.uint8),
+            np.zeros((4, 4, 3), bool),
+            np.zeros((4, 4, 3), object),
+            np.zeros((4, 4), [("red", "u1")]),
+            np.zeros((4, 4, 3), complex),
             np.zeros(4, np.uint8),
             np.zeros((0, 4), np.uint8),
-            torch.zeros(4, 4, 3),
+            torch.zeros(5, 4, 3),
             torch.zeros(4, 4),
             torch.zeros(3, 4, 4, dtype=torch.int64),
             torch.full((3, 4, 4), 1.01),
             torch.full((3, 4, 4), -1.0),
             torch.full((3, 4, 4), torch.nan),
+            torch.zeros(3, 4, 4).to_sparse(),
+            torch.zeros(3, 4, 4, device="meta"),
+            torch.zeros(3, 4, 4, dtype=torch.complex64),
             None,
             b"photo.jpg",
         ],
-        ids=repr,
+        ids=lambda source: f"{type(source).__name__} {getattr(source, 'dtype', '')}",
     )
     def test_anything_else_is_refused(self, source: object) -> None:
         with pytest.raises(Error, match="photograph"):
@@ -307,11 +316,11 @@ class TestBrokenFiles:
         assert np.array_equal(read_photo(tmp_path / "photo.heic"), photo)
 
     def test_a_missing_file_and_a_folder(self, tmp_path: Path) -> None:
-        with pytest.raises(Error, match=r"there is no photograph .*gone\.jpg"):
+        with pytest.raises(Error, match=r"There is no photograph .*gone\.jpg"):
             read_photo(tmp_path / "gone.jpg")
         with pytest.raises(Error, match="is a folder"):
             read_photo(tmp_path)
-        with pytest.raises(Error, match=r"there is no photograph .*gone\.jpg"):
+        with pytest.raises(Error, match=r"There is no photograph .*gone\.jpg"):
             images.photo_size(tmp_path / "gone.jpg")
 
     @pytest.mark.filterwarnings("ignore")
@@ -460,3 +469,112 @@ class TestResizing:
         resized = images.resize_mask(np.eye(4).astype(dtype), (8, 8))
         assert resized.dtype == dtype
         assert np.array_equal(resized, np.eye(4).astype(dtype).repeat(2, 0).repeat(2, 1))
+
+
+class TestWhatIsAccepted:
+    """Kinds of photographs that need no conversion by the caller."""
+
+    def test_alpha_in_an_array_is_laid_on_white(self) -> None:
+        rgba = np.array([[[9, 8, 7, 255], [9, 8, 7, 0]]], np.uint8)
+        assert read_photo(rgba).tolist() == [[[9, 8, 7], [255, 255, 255]]]
+        assert read_photo(rgba[:, :, 2:]).tolist() == [[[7, 7, 7], [255, 255, 255]]]
+        assert read_photo(torch.from_numpy(rgba).permute(2, 0, 1)).tolist() == [[[9, 8, 7], [255, 255, 255]]]
+
+    @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+    def test_fractions_are_scaled(self, dtype: type) -> None:
+        assert np.array_equal(read_photo((scene() / 255).astype(dtype)), scene())
+
+    def test_the_bytes_of_a_file_are_its_photograph_or_mask(self, tmp_path: Path) -> None:
+        path = tmp_path / "photo.png"
+        stored(scene(), 6).save(path, exif=exif(6))
+        assert np.array_equal(read_photo(path.read_bytes()), scene())
+        assert images.photo_size(path.read_bytes()) == UPRIGHT
+        Image.fromarray(scene()[:, :, 0]).save(path)
+        assert np.array_equal(read_mask(path.read_bytes()), scene()[:, :, 0])
+
+
+class TestWhatIsNotOpened:
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+    def test_a_pipe_does_not_keep_its_reader_waiting(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "photo.jpg")
+        for read in (read_photo, read_mask, images.photo_size):
+            with pytest.raises(Error, match=r"photo\.jpg is no file but a pipe"):
+                read(tmp_path / "photo.jpg")
+
+    def test_a_link_to_itself_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "photo.jpg").symlink_to(tmp_path / "photo.jpg")
+        with pytest.raises(Error, match=r"photo\.jpg"):
+            read_photo(tmp_path / "photo.jpg")
+
+    @pytest.mark.parametrize("name", ["a\0b.jpg", "\ud800.jpg", "a" * 300, "a/" * 4000, ""], ids=lambda name: name[:3])
+    def test_names_that_no_file_has_are_refused(self, name: str) -> None:
+        for read in (read_photo, read_mask, images.photo_size):
+            with pytest.raises(Error) as problem:
+                read(name)
+            assert len(str(problem.value)) <= 500
+
+    @pytest.mark.parametrize(("width", "height"), [(100_000_000, 1), (1, 100_000_000)])
+    def test_a_line_of_a_hundred_million_pixels_is_refused(self, tmp_path: Path, width: int, height: int) -> None:
+        header = png_chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0))
+        (tmp_path / "line.png").write_bytes(b"\x89PNG\r\n\x1a\n" + header + png_chunk(b"IDAT", b""))
+        for read in (read_photo, read_mask, images.photo_size):
+            with pytest.raises(Error, match=r"at most 100,000 a side"):
+                read(tmp_path / "line.png")
+
+    def test_an_icon_is_refused_before_its_picture_is_decoded(self, tmp_path: Path) -> None:
+        Image.fromarray(scene()).save(tmp_path / "photo.ico")
+        with pytest.raises(Error, match="no image format known here"):
+            read_photo(tmp_path / "photo.ico")
+
+    def test_what_does_not_fit_into_memory_is_an_error(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def full(image: Image.Image) -> None:
+            raise MemoryError
+
+        Image.fromarray(scene()).save(tmp_path / "photo.bmp")
+        monkeypatch.setattr(Image.Image, "load", full)
+        with pytest.raises(Error, match="does not fit into this machine's memory"):
+            read_photo(tmp_path / "photo.bmp")
+
+
+QUIET = """
+import sys
+from dgpnet import images
+from dgpnet.errors import Error
+for path in sys.argv[1:]:
+    try:
+        images.read_photo(path)
+    except Error:
+        pass
+"""
+
+
+def test_damaged_files_write_nothing_to_the_terminal(tmp_path: Path, rng: np.random.Generator) -> None:
+    """Neither libtiff, which writes by itself, nor Pillow's warnings and its log."""
+    for number in range(60):
+        buffer = io.BytesIO()
+        compression = ("tiff_lzw", "tiff_adobe_deflate", "packbits")[number % 3]
+        Image.fromarray(rng.integers(0, 256, (32, 32, 3), dtype=np.uint8)).save(buffer, "TIFF", compression=compression)
+        content = bytearray(buffer.getvalue())
+        for place in rng.integers(0, len(content), 6):
+            content[place] = rng.integers(256)
+        (tmp_path / f"{number}.tiff").write_bytes(content)
+    bomb = huge_png(9_999)  # just below the limit of dgpnet, above Pillow's
+    (tmp_path / "large.png").write_bytes(bomb)
+    paths = [str(path) for path in sorted(tmp_path.iterdir())]
+    done = subprocess.run([sys.executable, "-c", QUIET, *paths], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 10**6))
+def test_distinct_values_are_those_of_the_whole_mask(height: int, width: int, seed: int) -> None:
+    mask = np.random.default_rng(seed).integers(0, 5, (height, width), dtype=np.uint32)
+    assert np.array_equal(images.distinct(mask), np.unique(mask))
+
+
+def test_colours_come_the_same_in_bands(monkeypatch: pytest.MonkeyPatch) -> None:
+    rgba = np.random.default_rng(0).integers(0, 256, (7, 5, 4), dtype=np.uint8)
+    rgba[:, :2, 3] = 0
+    whole = read_mask(Image.fromarray(rgba))
+    monkeypatch.setattr(images, "_BAND", 11)
+    assert np.array_equal(read_mask(Image.fromarray(rgba)), whole)
+    assert np.array_equal(whole, np.where(rgba[:, :, 3] > 0, read_mask(np.ascontiguousarray(rgba[:, :, :3])), 0))
