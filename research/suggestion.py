@@ -28,8 +28,7 @@ from dgpnet.errors import Error
 from dgpnet.files import atomic
 from dgpnet.network import Points
 from dgpnet.segmenter import Segmenter, load
-from dgpnet.segmenter.model import Pool
-from dgpnet.segmenter.suggest import GRID
+from dgpnet.segmenter.suggest import GRID, Pool, order
 from research.encoded import encode_examples, encode_queries, iou, learn, photographs_of
 
 
@@ -85,7 +84,7 @@ def suggested(segmenter: Segmenter, points: Points, budget: int) -> list[int]:
     x = points.branches[str(max(segmenter.network.config.levels))][0][0]  # (K, P, D)
     side = int(x.shape[1] ** 0.5)
     grid = F.adaptive_avg_pool2d(x.mT.unflatten(-1, (side, side)), GRID).flatten(2).mT.half()
-    return segmenter.order(Pool(grid, list(range(len(x))), {}), budget)
+    return order(segmenter, Pool(grid, list(range(len(x))), {}), budget)
 
 
 def _drawn(rng: np.random.Generator, photographs: Sequence[int], most: int) -> list[int]:

@@ -128,4 +128,4 @@ def _iterator(name: str, values: Any, single: int) -> Iterator[Any]:
     try:
         return iter(values)
     except Exception as problem:  # TypeError, or whatever an iterable of somebody else's raises
-        raise Error(f"{name} is a list; given {shown(values)}.") from problem
+        raise Error(f"{name} is a list; given {shown(values)}; put a single one in a list, too.") from problem

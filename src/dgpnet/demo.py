@@ -160,7 +160,7 @@ def _segment(segmenter: Segmenter, scene: Scene, folder: Path) -> Path:
     _write(scene, folder)
     support = read_support(folder / "painted")
     photos, masks = zip(*((example.photo, example.mask) for example in support.examples), strict=True)
-    concept = segmenter.learn(photos, masks, classes=support.classes)
+    concept = segmenter.learn(photos, masks, classes=support.legend)
     options = Options(overlay=True, uncertainty=True, tile=scene.tile)
     job = Job(found, support=support_fingerprint(support), model=segmenter.fingerprint, options=options)
     job.run(concept, find_photographs([folder / "photos"]))

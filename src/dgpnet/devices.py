@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from dgpnet.checks import shown
 from dgpnet.errors import Error
 
 
@@ -12,7 +13,7 @@ def find_device(name: str | torch.device | None = "auto") -> torch.device:
 
     Raises an Error if it is not there or does not answer.
     """
-    if name is None or name == "auto":
+    if name is None or (isinstance(name, str) and name == "auto"):
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
@@ -21,7 +22,7 @@ def find_device(name: str | torch.device | None = "auto") -> torch.device:
                 raise RuntimeError(f"PyTorch sees {count} CUDA devices")
         else:
             torch.zeros(1, device=device).item()
-    except (RuntimeError, AssertionError) as problem:  # the latter from builds that lack the device
+    except Exception as problem:  # of many kinds: a build may lack the device, or the name be no name
         reason = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
-        raise Error(f"There is no device {str(name)[:40]!r} here ({reason[:200]}); choose cpu, or auto.") from problem
+        raise Error(f"There is no device {shown(name)} here ({reason:.200}); choose cpu, or auto.") from problem
     return device

@@ -1,9 +1,13 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
-from dgpnet.errors import Error
+from dgpnet.annotations.legend import Legend
+from dgpnet.errors import Error, Notice
 from dgpnet.images import MEAN, STD
 from dgpnet.segmenter.support import as_input, fitted, pixels_of, prepare, read_examples, shrunk
 from tests.tiny import CONFIG, SIZE, scene, scenes
@@ -48,8 +52,8 @@ def test_a_mask_that_survives_is_resized_to_the_nearest():
 def test_examples_say_which_class_each_mask_shows_and_how_large_the_photograph_was():
     photos, masks = scenes(2, classes=2)
     masks[1][masks[1] == 2] = 0
-    shots, names = read_examples(photos, masks, None, CONFIG)
-    assert names == ("class 1", "class 2")
+    shots, legend = read_examples(photos, masks, None, CONFIG)
+    assert legend.names == ("class 1", "class 2")
     assert [shot.origin.shown for shot in shots] == [(True, True), (True, False)]
     assert shots[0].origin.side == pytest.approx((48 * 64) ** 0.5)
     assert [shot.masks.shape for shot in shots] == [(2, SIZE, SIZE)] * 2
@@ -58,8 +62,8 @@ def test_examples_say_which_class_each_mask_shows_and_how_large_the_photograph_w
 def test_ignore_counts_as_background():
     photo, mask = scene(0)
     mask[:5] = 255
-    shots, names = read_examples([photo], [mask], None, CONFIG)
-    assert names == ("object",)
+    shots, legend = read_examples([photo], [mask], None, CONFIG)
+    assert legend.names == ("object",)
     assert shots[0].masks.shape[0] == 1 and not shots[0].masks[0, :4].any()
 
 
@@ -103,15 +107,16 @@ PHOTO, MASK = scene(0)
         ("photo.jpg", [MASK], None, "in a list"),
         ([PHOTO], Image.fromarray(MASK), None, "in a list"),
         ([PHOTO], [MASK * 0], None, "No mask shows anything"),
-        ([PHOTO], [(MASK > 0) * np.uint8(255)], None, "mask > 0"),
+        ([PHOTO], [(MASK > 0) * np.uint8(255)], ["mug", "cup"], "0 and white, and there are 2 classes"),
+        ([PHOTO], [MASK.astype(np.int64) * 10**15], None, "the value 10+, and at most 254"),
         ([PHOTO], [MASK * 7], ["mug"], "values 7, which are no class"),
         ([PHOTO], [MASK[:-1]], None, r"64 × 47.*64 × 48"),
         ([PHOTO], [MASK.astype(np.float32)], None, "boolean or integer"),
         ([PHOTO], [-MASK.astype(int)], None, "no mask"),
-        ([PHOTO], [PHOTO], None, "holds colours"),
-        ([PHOTO], [MASK], "mug", "list of names"),
+        ([PHOTO], [PHOTO], None, r"has \d+ colours"),
+        ([PHOTO], [MASK], "mug", "put it in a list"),
         ([PHOTO], [MASK], ["mug", "mug"], "each name once"),
-        ([PHOTO], [MASK], [], "at least one name"),
+        ([PHOTO], [MASK], [], "at least one and each name once; given none"),
         ([PHOTO], [MASK], [str(i) for i in range(255)], "At most 254"),
         ([PHOTO], [np.arange(MASK.size).reshape(MASK.shape)], None, "different values"),
         (["missing.jpg"], [MASK], None, r"missing\.jpg"),
@@ -134,3 +139,58 @@ def test_pixels_are_known_before_decoding(tmp_path):
     sources = [tmp_path / "a.png", PHOTO, Image.fromarray(PHOTO), torch.zeros(3, 48, 64)]
     assert [pixels_of(source) for source in sources] == [48 * 64] * 4
     assert pixels_of(tmp_path / "b.png") == pixels_of(None) == 0
+
+
+WHITE = (MASK > 0) * np.uint8(255)
+RED = np.stack([WHITE, MASK * 0, MASK * 0], axis=2)
+
+
+@pytest.mark.parametrize(
+    "one", [WHITE, WHITE * np.uint16(257), RED, Image.fromarray(RED)], ids=["grey", "deep", "rgb", "pil"]
+)
+def test_one_object_in_white_or_in_a_colour_is_the_class(one):
+    with pytest.warns(Notice, match="taken for the object"):
+        shots, legend = read_examples([PHOTO, PHOTO], [one, MASK], None, CONFIG)
+    assert legend.names == ("object",)
+    np.testing.assert_array_equal(shots[0].masks, shots[1].masks)
+    assert shots[0].origin.digest == shots[1].origin.digest
+
+
+def test_beside_a_class_number_255_stays_ignore():
+    mask = MASK.copy()
+    mask[:2] = 255
+    shots, _ = read_examples([PHOTO], [mask], None, CONFIG)
+    np.testing.assert_array_equal(shots[0].masks, read_examples([PHOTO], [mask == 1], None, CONFIG)[0][0].masks)
+
+
+def test_with_a_legend_white_is_ignore():
+    shots, _ = read_examples([PHOTO, PHOTO], [MASK, WHITE], Legend.of(["mug"]), CONFIG)
+    assert shots[0].masks.any() and not shots[1].masks.any()
+
+
+def test_a_failure_leaves_no_reader_behind(tmp_path):
+    """In a process of its own, since what a forgotten stream writes comes when it is collected."""
+    program = """
+import gc, numpy as np
+from dgpnet.errors import Error
+from dgpnet.segmenter.support import read_examples
+from tests.tiny import CONFIG, scenes
+photos, masks = scenes(40)
+for _ in range(5):
+    try:
+        read_examples(["missing.jpg", *photos], [masks[0], *masks], None, CONFIG)
+    except Error:
+        pass
+    gc.collect()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_a_caller_s_generator_raises_is_an_error_that_says_so():
+    def photos():
+        yield PHOTO
+        raise ValueError("the camera is gone")
+
+    with pytest.raises(Error, match="ValueError: the camera is gone"):
+        read_examples(photos(), [MASK, MASK], None, CONFIG)

@@ -59,7 +59,7 @@ def read_concept(
 
     def learn() -> Concept:
         photos = [example.photo for example in found.examples]
-        return segmenter.learn(photos, (example.mask for example in found.examples), classes=found.classes)
+        return segmenter.learn(photos, (example.mask for example in found.examples), classes=found.legend)
 
     return support_fingerprint(found), learn
 

@@ -29,23 +29,27 @@ def suggest(
     \b
     Example: dgpnet suggest photos/ --budget 5
     """
+    from dgpnet.checks import whole
     from dgpnet.segmenter import load
     from dgpnet.segmenter.photographs import find_photographs
+    from dgpnet.segmenter.suggest import encode, order
+
+    whole("--budget", budget, 1)
 
     found = find_photographs(photos, skip=[] if support is None else [support, support / "masks"])
     segmenter = load(model, device=device)
     memory = None
     if support is not None:
         memory = read_concept(support, segmenter, classes=classes, images=images)[1]().memory
-    pool = segmenter.pool([photo.path for photo in found])
+    pool = encode(segmenter, [photo.path for photo in found])
     for error in pool.failures.values():
         typer.echo(f"failed: {error}", err=True)
-    order = [str(found[i].path) for i in segmenter.order(pool, budget, memory)]
+    paths = [str(found[i].path) for i in order(segmenter, pool, budget, memory)]
     if as_json:
         failures = {str(found[i].path): str(error) for i, error in pool.failures.items()}
-        typer.echo(json.dumps({"suggested": order, "failures": failures}, indent=1))
+        typer.echo(json.dumps({"suggested": paths, "failures": failures}, indent=1))
     else:
-        for path in order:
+        for path in paths:
             typer.echo(path)
     if pool.failures:
         raise typer.Exit(1)

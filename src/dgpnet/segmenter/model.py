@@ -5,68 +5,119 @@ from __future__ import annotations
 import copy
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future
-from contextlib import closing
-from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
-from itertools import groupby
+from collections.abc import Iterable
+from functools import cached_property, lru_cache
 from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor
 
-from dgpnet import weights
+from dgpnet import checks, weights
 from dgpnet.annotations.legend import Legend
 from dgpnet.devices import find_device
 from dgpnet.errors import Error
-from dgpnet.images import MAX_PIXELS
-from dgpnet.learners import GaussianLearner
-from dgpnet.learners.gaussian import LearnedGaussian
-from dgpnet.network import DGPNet, Memory
+from dgpnet.network import DGPNet
 from dgpnet.network.fast import Predictor
 from dgpnet.segmenter.calibration import Calibration
 from dgpnet.segmenter.concept import Concept, check_shown
 from dgpnet.segmenter.engine import Engine
-from dgpnet.segmenter.streams import ahead, batches
-from dgpnet.segmenter.suggest import GRID, greedy_order
-from dgpnet.segmenter.support import Prepared, Source, padded, pixels_of, read_examples
+from dgpnet.segmenter.suggest import encode, order
+from dgpnet.segmenter.support import Source, read_examples
 
-
-@dataclass(frozen=True, eq=False)
-class Pool:
-    """Photographs to choose from: features (N, GRID², D) float16, their places in the list, and what was unreadable."""
-
-    features: Tensor
-    readable: list[int]
-    failures: dict[int, Error]
-
-    def whole(self) -> Pool:
-        """Itself; raises the first failure where there is one."""
-        for error in self.failures.values():
-            raise error
-        return self
+#: What convolutions can be computed in.
+TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 class Segmenter:
-    """A trained network, ready to learn concepts from a few masks. Holds no state beyond the network, of which it has a
-    copy of its own: one serves any number of concepts and threads.
+    """A trained network, ready to learn concepts from a few masks.
 
-    calibration: what makes its probabilities honest; by default they are taken at their word.
-    dtype: of the convolutions; None takes bfloat16 where the hardware has it, else float32.
+    Holds no state beyond the network, of which it has a copy of its own: one serves any number of concepts and threads.
+    `load` makes one from a checkpoint.
+
+    Arguments:
+        network: what was trained, or a new one.
+        calibration: what makes its probabilities honest; by default they are taken at their word.
+        dtype: of the convolutions; by default bfloat16 where the hardware has it, else float32.
+
+    Example:
+        >>> from dgpnet.network import Config, DGPNet
+        >>> network = DGPNet(Config(encoder="resnet18", features=16, encodings=4, decoder_width=8, size=64))
+        >>> dgpnet.Segmenter(network).learn([photo], [mask])
+        Concept(object; 1 example)
     """
 
     def __init__(
         self, network: DGPNet, *, calibration: Calibration | None = None, dtype: torch.dtype | None = None
     ) -> None:
-        self.network = copy.deepcopy(network).eval().requires_grad_(False)
-        self.calibration = calibration or Calibration()
+        if dtype is not None and not any(dtype is one for one in TYPES):  # an array has an == of its own
+            raise Error(f"dtype is torch.float32, torch.bfloat16 or torch.float16; given {checks.shown(dtype)}.")
+        own = copy.deepcopy(checks.kind("network", network, DGPNet))
+        self.network = own.eval().requires_grad_(False)
+        self.calibration = (
+            Calibration() if calibration is None else checks.kind("calibration", calibration, Calibration)
+        )
         self.dtype = dtype
         self.source: str | None = None
         """What `load` was given, where it made this segmenter."""
         self._lock = threading.Lock()
         self._engine: Engine | None = None
+
+    def __repr__(self) -> str:
+        return f"Segmenter({self.source or 'a network'} on {self.device}; {self.fingerprint[:12]})"
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return next(self.network.parameters()).device
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the network's configuration and weights: a Concept belongs to one fingerprint."""
+        return weights.fingerprint(self.network)
+
+    def learn(
+        self, photos: Iterable[Source], masks: Iterable[Source], *, classes: Iterable[str] | Legend | None = None
+    ) -> Concept:
+        """Learn C classes from K ≥ 1 photographs and their masks.
+
+        A photograph without a class is a negative example; a class that no mask shows is an error.
+
+        Arguments:
+            photos: paths, bytes of image files, PIL images, (H, W, 3) or (H, W) arrays, or (3, H, W) tensors.
+            masks: as many: paths, PIL images, boolean or integer arrays: 0 background, 1 … C classes, 255 ignore. Where
+                there is one class, a mask may show it in white (0 and 255 alone) or in one colour, which a Notice says.
+            classes: C names; by default as many classes as the masks' largest value. Or a legend, with which the masks
+                hold its numbers 1 … C and 255 always is ignore.
+
+        Returns:
+            what was learned, which finds the classes in other photographs.
+
+        Example:
+            >>> segmenter.learn(["mug.jpg"], ["mug.png"], classes=["mug"])
+            Concept(mug; 1 example)
+        """
+        shots, legend = read_examples(photos, masks, classes, self.network.config)
+        origins = tuple(shot.origin for shot in shots)
+        check_shown(origins, legend.names)
+        return Concept(self, self.engine.remember(shots), legend, origins)
+
+    def suggest(self, photos: Iterable[Source], *, budget: int = 5) -> list[int]:
+        """Which of the photographs to annotate first, before any mask exists.
+
+        Arguments:
+            photos: as `learn` takes them.
+            budget: how many to suggest.
+
+        Returns:
+            indices into `photos`, the most telling first; all of them where there are fewer than `budget`.
+
+        Example:
+            >>> segmenter.suggest(["mug.jpg", "other.jpg"], budget=1) in ([0], [1])
+            True
+        """
+        budget = checks.whole("budget", budget, 1)
+        return order(self, encode(self, photos).whole(), budget)
+
+    # -- what the concept and the folder job share ---------------------------------------------------------------------
 
     @property
     def engine(self) -> Engine:
@@ -78,6 +129,7 @@ class Segmenter:
 
     @property
     def predictor(self) -> Predictor:
+        """The network made quick."""
         return self.engine.predictor
 
     def using(self, dtype: torch.dtype) -> Segmenter:
@@ -88,110 +140,37 @@ class Segmenter:
         other.source = self.source
         return other
 
+    def batch(self, classes: int) -> int:
+        """How many photographs to take through the network at once."""
+        return self.engine.batch(classes)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """For other processes: by name where it was loaded, since weights are large and there already."""
         if self.source is None:
             return _rebuilt, (self.network, self.calibration, self.dtype)
         return _reloaded, (self.source, str(self.device), self.dtype, self.fingerprint)
 
-    @property
-    def device(self) -> torch.device:
-        return next(self.network.parameters()).device
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 of the network's configuration and weights: a Concept belongs to one fingerprint."""
-        return weights.fingerprint(self.network)
-
-    def learn(
-        self, photos: Iterable[Source], masks: Iterable[Source], *, classes: Sequence[str] | Legend | None = None
-    ) -> Concept:
-        """Learn C classes from K ≥ 1 photographs and their masks.
-
-        photos: paths, PIL images, (H, W, 3) or (H, W) uint8 arrays, or (3, H, W) tensors.
-        masks: paths, PIL images, boolean or integer arrays: 0 background, 1 … C classes, 255 ignore.
-        classes: C names, or a legend of them; by default as many classes as the masks' largest value.
-        A photograph without a class is a negative example; a class that no mask shows is an error.
-        """
-        given = classes.names if isinstance(classes, Legend) else classes
-        shots, names = read_examples(photos, masks, given, self.network.config)
-        origins = tuple(shot.origin for shot in shots)
-        check_shown(origins, names)
-        legend = classes if isinstance(classes, Legend) else Legend.of(names)
-        return Concept(self, self.engine.remember(shots), legend, origins)
-
-    def suggest(self, photos: Iterable[Source], *, budget: int = 5) -> list[int]:
-        """Which of the photographs to annotate first, before any mask exists: indices, the most telling first."""
-        return self.order(self.pool(photos).whole(), budget)
-
-    def order(self, pool: Pool, budget: int, memory: Memory | None = None) -> list[int]:
-        """`suggest` for encoded photographs, given what was learned so far; unreadable ones are left out."""
-        if budget < 1:
-            raise Error(f"The budget is how many photographs to suggest, at least 1; given {budget}.")
-        if not pool.readable:
-            raise Error("There is no readable photograph to choose from; give at least one.")
-        level, learner = self._deepest()
-        learned = memory.learned[level] if memory is not None else None
-        known = learned.posterior if isinstance(learned, LearnedGaussian) else None
-        with torch.no_grad():
-            order = greedy_order(learner.gp.kernel, learner.gp.noise, pool.features, budget, known)
-        return [pool.readable[i] for i in order]
-
-    def pool(self, photos: Iterable[Source], *, max_pixels: int = MAX_PIXELS) -> Pool:
-        """Encode photographs for `order`, a few at a time."""
-        level, _ = self._deepest()
-        failures: dict[int, Error] = {}
-        readable: list[int] = []
-        found = [torch.empty(0, GRID**2, self.network.config.features, dtype=torch.half, device=self.device)]
-
-        def good(stream: Iterable[tuple[Source, Future[Prepared]]]) -> Iterator[Prepared]:
-            for i, (_, future) in enumerate(stream):
-                error = future.exception()
-                if isinstance(error, Error):
-                    failures[i] = error
-                else:
-                    readable.append(i)
-                    yield future.result()
-
-        with (
-            torch.no_grad(),
-            closing(ahead(photos, partial(self.engine.read, max_pixels=max_pixels), cost=pixels_of)) as stream,
-        ):
-            for group in batches(good(stream), self.engine.batch(1)):
-                for _, alike in groupby(group, lambda one: padded(one.photo)):
-                    features = self.network.encoder(self.engine.as_input([one.photo for one in alike]))[int(level)]
-                    projected = self.network.encoder.project[level](features)
-                    found.append(F.adaptive_avg_pool2d(projected, GRID).flatten(2).mT.half())  # a pool may be large
-        return Pool(torch.cat(found), readable, failures)
-
-    def _deepest(self) -> tuple[str, GaussianLearner]:
-        """Name and learner of the deepest level, which must be a Gaussian process."""
-        level = str(max(self.network.config.levels))
-        learner = getattr(self.network.named_branches().get(level), "learner", None)
-        if not isinstance(learner, GaussianLearner):
-            raise Error(
-                f"Only a Gaussian process knows what it does not know; this model's learner is "
-                f"{self.network.config.learner!r}: use a model with learner 'gp' for suggestions."
-            )
-        return level, learner
-
-    # -- what the concept and the folder job share ---------------------------------------------------------------------
-
-    def batch(self, classes: int) -> int:
-        """How many photographs to take through the network at once."""
-        return self.engine.batch(classes)
-
 
 def load(name: str | os.PathLike[str] = "default", *, device: str | torch.device | None = None) -> Segmenter:
-    """The checkpoint that ships with the package ("default" or "small"), or one from a file, ready to learn.
+    """A trained model, ready to learn.
 
-    device: "cpu", "cuda", "cuda:1" …; by default, or with "auto", CUDA where there is a device, otherwise the CPU.
+    Arguments:
+        name: "default" or "small", which ship with the package, or the path of a checkpoint.
+        device: "cpu", "cuda", "cuda:1" …; by default, or with "auto", CUDA where there is a device, otherwise the CPU.
+
+    Returns:
+        the segmenter.
+
+    Example:
+        >>> dgpnet.load("small", device="cpu")
+        Segmenter(small on cpu; ...)
     """
-    path = weights.checkpoint_path(os.fspath(name))
+    given = checks.path_of("checkpoint", name)
+    path = weights.checkpoint_path(given)
     about = weights.read_metadata(path)
-    network = weights.load(path, device=find_device(device))
+    network = weights.load(given if given in weights.SHIPPED else path, device=find_device(device))
     segmenter = Segmenter(network, calibration=Calibration.from_json(about["calibration"]))
-    segmenter.source = os.fspath(name) if name in weights.SHIPPED else str(path.absolute())
+    segmenter.source = given if given in weights.SHIPPED else str(path.absolute())
     return segmenter
 
 

@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from dgpnet.checks import each
+from dgpnet.errors import Error
 from dgpnet.gp import Kernel, Posterior
+from dgpnet.images import MAX_PIXELS
+from dgpnet.learners import GaussianLearner
+from dgpnet.learners.gaussian import LearnedGaussian
+from dgpnet.network import Memory
+from dgpnet.segmenter.streams import ahead, batches
+from dgpnet.segmenter.support import Prepared, Source, padded, pixels_of
+
+if TYPE_CHECKING:
+    from dgpnet.segmenter.model import Segmenter
 
 #: Each photograph stands in the pool as the means of its features over a grid of this many cells a side …
 GRID = 8
@@ -17,6 +37,77 @@ MEASURED = 2048
 KNOWN = 1024
 #: Numbers of the covariance between candidates and measured points that exist at once: 256 MiB.
 CHUNK = 1 << 26
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Photographs to choose from: features (N, GRID², D) float16, their places in the list, and what was unreadable."""
+
+    features: Tensor
+    readable: list[int]
+    failures: dict[int, Error]
+
+    def whole(self) -> Pool:
+        """Itself; raises the first failure where there is one."""
+        for error in self.failures.values():
+            raise error
+        return self
+
+
+def encode(segmenter: Segmenter, photos: Iterable[Source], *, max_pixels: int = MAX_PIXELS) -> Pool:
+    """Photographs as `order` takes them, read and encoded a few at a time."""
+    level, _ = _deepest(segmenter)
+    network, engine = segmenter.network, segmenter.engine
+    failures: dict[int, Error] = {}
+    readable: list[int] = []
+    found = [torch.empty(0, GRID**2, network.config.features, dtype=torch.half, device=segmenter.device)]
+
+    def good(stream: Iterable[tuple[Source, Future[Prepared]]]) -> Iterator[Prepared]:
+        for i, (_, future) in enumerate(stream):
+            error = future.exception()
+            if isinstance(error, Error):
+                failures[i] = error
+            else:
+                readable.append(i)
+                yield future.result()
+
+    entries = each("photos", photos, single=3)
+    with (
+        torch.no_grad(),
+        closing(ahead(entries, partial(engine.read, max_pixels=max_pixels), cost=pixels_of)) as stream,
+    ):
+        for group in batches(good(stream), engine.batch(1)):
+            for _, alike in groupby(group, lambda one: padded(one.photo)):
+                features = network.encoder(engine.as_input([one.photo for one in alike]))[int(level)]
+                projected = network.encoder.project[level](features)
+                found.append(F.adaptive_avg_pool2d(projected, GRID).flatten(2).mT.half())  # a pool may be large
+    return Pool(torch.cat(found), readable, failures)
+
+
+def order(segmenter: Segmenter, pool: Pool, budget: int, memory: Memory | None = None) -> list[int]:
+    """Places of the photographs to annotate, the most telling first, given what was learned so far; unreadable ones
+    are left out."""
+    if not pool.readable:
+        raise Error("There is no readable photograph to choose from; give at least one.")
+    level, learner = _deepest(segmenter)
+    learned = memory.learned[level] if memory is not None else None
+    known = learned.posterior if isinstance(learned, LearnedGaussian) else None
+    with torch.no_grad():
+        best = greedy_order(learner.gp.kernel, learner.gp.noise, pool.features, budget, known)
+    return [pool.readable[i] for i in best]
+
+
+def _deepest(segmenter: Segmenter) -> tuple[str, GaussianLearner]:
+    """Name and learner of the deepest level, which must be a Gaussian process."""
+    config = segmenter.network.config
+    level = str(max(config.levels))
+    learner = getattr(segmenter.network.named_branches().get(level), "learner", None)
+    if not isinstance(learner, GaussianLearner):
+        raise Error(
+            f"Only a Gaussian process knows what it does not know; this model's learner is {config.learner!r}: "
+            "use a model with learner 'gp' for suggestions."
+        )
+    return level, learner
 
 
 def greedy_order(kernel: Kernel, noise: float, pool: Tensor, budget: int, known: Posterior | None = None) -> list[int]:

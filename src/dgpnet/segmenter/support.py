@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +19,18 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from dgpnet.errors import Error
-from dgpnet.images import IGNORE, MEAN, STD, photo_size, read_mask, read_photo, resize_mask, resize_photo
+from dgpnet.annotations.legend import Legend
+from dgpnet.checks import each, path_of, shown
+from dgpnet.errors import Error, Notice
+from dgpnet.images import IGNORE, MEAN, STD, distinct, photo_size, read_mask, read_photo, resize_mask, resize_photo
 from dgpnet.segmenter.streams import ahead
 
 if TYPE_CHECKING:
     from dgpnet.network import Config
 
-#: What a photograph or a mask may be: a path, a PIL image, an array or a tensor.
-Source = str | os.PathLike[str] | Image.Image | NDArray[Any] | Tensor
+#: What a photograph or a mask may be: a path, the bytes of a file, a PIL image, an array or a tensor.
+Source = str | os.PathLike[str] | bytes | Image.Image | NDArray[Any] | Tensor
+#: As many as an 8-bit mask has values for, besides background and ignore.
 MAX_CLASSES = IGNORE - 1
 #: The deepest stride: what photographs are padded to a multiple of.
 STRIDE = 32
@@ -105,26 +111,85 @@ def as_input(photos: Sequence[NDArray[np.uint8]], device: torch.device, *, count
 
 
 def read_examples(
-    photos: Iterable[Source], masks: Iterable[Source], classes: Sequence[str] | None, config: Config, *, first: int = 0
-) -> tuple[list[Shot], tuple[str, ...]]:
+    photos: Iterable[Source],
+    masks: Iterable[Source],
+    classes: Iterable[str] | Legend | None,
+    config: Config,
+    *,
+    first: int = 0,
+) -> tuple[list[Shot], Legend]:
     """Read and check K examples, a few at a time; `classes` None takes as many classes as the masks' largest value.
 
+    With a legend the masks hold its own numbers; without one, `meaning` says what their values stand for.
     Whether every class is shown is for the caller to check: further examples need not show all of them.
     first: the number (from 0) of the first example, by which those without a file name are called.
     """
-    stream = ahead(_pairs(photos, masks), lambda pair: _read(*pair, config, first), cost=_cost)
-    read = [future.result() for _, future in stream]
+    given = classes if classes is None or isinstance(classes, Legend) else Legend.of(_names(classes))
+    coded = isinstance(classes, Legend)
+    with closing(ahead(_pairs(photos, masks), lambda pair: _read(*pair, config, first, coded), cost=_cost)) as stream:
+        read = [future.result() for _, future in stream]
     if not read:
         raise Error("No example was given; learning needs at least one photograph with its mask.")
-    names = _class_names(classes, max(max(one.masks, default=0) for one in read))
+    legend = given or _numbered(max(abs(value) for one in read for value in (0, *one.masks)))
+    read = _settled(read, len(legend.names))
     for one in read:
-        unknown = sorted(value for value in one.masks if value not in range(1, len(names) + 1))
+        unknown = sorted(value for value in one.masks if value not in range(1, len(legend.names) + 1))
         if unknown:
             raise Error(
-                f"{one.mask_name} has the values {', '.join(map(str, unknown[:8]))}, which are no class; "
-                f"masks hold 0 for background, 1 … {len(names)} for {', '.join(names)} and {IGNORE} for ignore."
+                f"{one.mask_name} has the values {', '.join(map(str, unknown[:8]))}, which are no class; masks hold 0 "
+                f"for background, 1 … {len(legend.names)} for {', '.join(legend.names):.200} and {IGNORE} for ignore."
             )
-    return [_shot(one, len(names)) for one in read], names
+    return [_shot(one, len(legend.names)) for one in read], legend
+
+
+def meaning(label: NDArray[Any], name: str) -> dict[int, int]:
+    """Which value of a mask (H, W), read by `read_mask`, stands for which class.
+
+    A mask of one colour on black, or of nothing but 0 and white (255, or 65535 of 16 bits), shows one object, LONE.
+    Otherwise values are class numbers, and 255 is ignore. name: how to call the mask in an Error.
+    """
+    values = [int(value) for value in distinct(label) if value]
+    if label.dtype == np.uint32:
+        if not values:
+            return {}
+        if len(values) > 1:
+            raise Error(
+                f"{name} has {len(values)} colours, and which class each of them is was not said; give masks of class "
+                "numbers 0, 1, 2 …, or paint one class in one colour on black."
+            )
+        return {LONE: values[0]}
+    return {LONE: values[0]} if values in ([IGNORE], [0xFFFF]) else numbers(label, name)
+
+
+def numbers(label: NDArray[Any], name: str) -> dict[int, int]:
+    """The classes of a mask (H, W) that holds class numbers, and 255 for ignore: each stands for itself."""
+    values = {int(value) for value in distinct(label)} - {0, IGNORE}
+    if len(values) > MAX_CLASSES or min(values, default=1) < 0:
+        raise Error(
+            f"{name} has {len(values)} different values, which is no mask; number the classes 1, 2, 3 and so on."
+        )
+    return {value: value for value in values}
+
+
+def _settled(read: Sequence[_Read], classes: int) -> list[_Read]:
+    """Examples in which LONE is class 1, where that is the only one; which is said."""
+    lone = [one.mask_name for one in read if LONE in one.masks]
+    if lone and classes > 1:
+        raise Error(
+            f"{lone[0]} has nothing but one colour, or 0 and white, and there are {classes} classes; "
+            "write the class's own number (1, 2 …) in place of it."
+        )
+    if lone:
+        more = f" and {len(lone) - 1} more" if len(lone) > 1 else ""
+        said = f"{lone[0]}{more} with one colour or white on black: taken for the object, not for ignore."
+        warnings.warn(Notice(said), stacklevel=4)
+    return [replace(one, masks={1: one.masks[LONE]}) if LONE in one.masks else one for one in read]
+
+
+#: The class of a mask that shows one object, until it is known that there is one class.
+LONE = -1
+#: What stands for an example's photograph or mask where there are too few.
+_MISSING: Any = object()
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,59 +203,58 @@ class _Read:
 
 
 def _pairs(photos: Iterable[Source], masks: Iterable[Source]) -> Iterator[tuple[int, Source, Source]]:
-    for what, given in (("photos", photos), ("masks", masks)):
-        if isinstance(given, str | os.PathLike | Image.Image):
-            raise Error(f"{what} is a list with one entry an example; given {type(given).__name__}: put it in a list.")
-    try:
-        yield from ((i, *pair) for i, pair in enumerate(zip(photos, masks, strict=True)))
-    except ValueError as error:
-        if isinstance(error, Error):
-            raise
-        raise Error("Each photograph needs one mask: there are not as many masks as photographs.") from error
+    every = zip_longest(each("photos", photos, single=3), each("masks", masks, single=2), fillvalue=_MISSING)
+    for i, (photo, mask) in enumerate(every):
+        if photo is _MISSING or mask is _MISSING:
+            raise Error("Each photograph needs one mask: there are not as many masks as photographs.")
+        yield i, photo, mask
 
 
 def _cost(pair: tuple[int, Source, Source]) -> int:
     return pixels_of(pair[1])
 
 
-def _read(i: int, photo_source: Source, mask_source: Source, config: Config, first: int) -> _Read:
+def _read(i: int, photo_source: Source, mask_source: Source, config: Config, first: int, coded: bool) -> _Read:
     name = _name(mask_source, f"mask {i}")
     photo = read_photo(photo_source)
     size = (photo.shape[0], photo.shape[1])
-    path = Path(photo_source) if isinstance(photo_source, str | os.PathLike) else None
+    path = Path(path_of("photograph", photo_source)) if isinstance(photo_source, str | os.PathLike) else None
     label = read_mask(mask_source, size=size, photo=path)
-    if label.dtype == np.uint32:
-        raise Error(f"{name} holds colours; give a mask of class numbers 0, 1, 2 … instead.")
     prepared = prepare(photo, config)
     inside = (prepared.photo.shape[0], prepared.photo.shape[1])
-    shown = {int(value) for value in np.unique(label)} - {0, IGNORE}
-    if len(shown) > MAX_CLASSES or min(shown, default=1) < 0:
-        raise Error(f"{name} has {len(shown)} different values, which is no mask; give class numbers 0, 1, 2 …")
+    classes = (numbers if coded else meaning)(label, name)
     own_name = path.name if path is not None else f"example {first + i + 1}"
-    return _Read(own_name, name, prepared, {value: shrunk(label == value, inside) for value in shown})
+    return _Read(
+        own_name, name, prepared, {number: shrunk(label == value, inside) for number, value in classes.items()}
+    )
 
 
 def _name(source: Source, otherwise: str) -> str:
-    return os.fspath(source) if isinstance(source, str | os.PathLike) else otherwise
+    return path_of("mask", source) if isinstance(source, str | os.PathLike) else otherwise
 
 
-def _class_names(classes: Sequence[str] | None, largest: int) -> tuple[str, ...]:
-    if isinstance(classes, str):
-        raise Error(f"classes is a list of names, given the text {classes!r}; write [{classes!r}].")
-    if classes is not None:
-        names = tuple(str(name) for name in classes)
-        if not names or len(set(names)) < len(names):
-            raise Error(f"classes needs at least one name and each name once, given {list(names)}.")
-    elif largest == 0:
-        raise Error(
-            "No mask shows anything: all are 0 (background) or 255 (ignore); paint the object with 1. "
-            "A mask saved as black and white has 255 for the object: pass `mask > 0`."
-        )
-    else:
-        names = tuple(f"class {i}" for i in range(1, largest + 1)) if largest > 1 else ("object",)
+def _names(classes: Iterable[str]) -> tuple[str, ...]:
+    """Names that a caller gave, checked."""
+    names = tuple(islice(each("classes", classes), MAX_CLASSES + 1))
+    texts = all(isinstance(name, str) for name in names)
+    if not names or not texts or len(set(names)) < len(names):
+        listed = ", ".join(map(shown, names[:4])) + " …" * (len(names) > 4)
+        raise Error(f"classes is a list of names, at least one and each name once; given {listed or 'none'}.")
     if len(names) > MAX_CLASSES:
-        raise Error(f"At most {MAX_CLASSES} classes fit into an 8-bit mask; given {len(names)}: learn them in parts.")
+        raise Error(f"At most {MAX_CLASSES} classes fit into an 8-bit mask; given more: learn them in parts.")
     return names
+
+
+def _numbered(largest: int) -> Legend:
+    """Names for as many classes as the masks' largest value."""
+    if largest == 0:
+        raise Error("No mask shows anything: all are 0 (background) or 255 (ignore); paint the object with 1.")
+    if largest > MAX_CLASSES:
+        raise Error(
+            f"A mask has the value {largest}, and at most {MAX_CLASSES} classes fit into an 8-bit mask; "
+            "number the classes 1, 2, 3 and so on."
+        )
+    return Legend.of([f"class {i}" for i in range(1, largest + 1)] if largest > 1 else ["object"])
 
 
 def _shot(read: _Read, classes: int) -> Shot:
@@ -209,14 +273,14 @@ def _shot(read: _Read, classes: int) -> Shot:
 def pixels_of(source: Source) -> int:
     """Pixels of a photograph without decoding it; 0 where they cannot be known, which reading it will explain."""
     try:
-        if isinstance(source, str | os.PathLike):
+        if isinstance(source, str | os.PathLike | bytes):
             height, width = photo_size(source)
         elif isinstance(source, Image.Image):
             height, width = source.size
         else:
             height, width = sorted(source.shape)[-2:]
         return int(height) * int(width)
-    except (Error, AttributeError, TypeError, ValueError):
+    except Exception:
         return 0
 
 

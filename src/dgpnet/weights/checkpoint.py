@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -121,9 +122,10 @@ def fingerprint(network: DGPNet) -> str:
 def checkpoint_path(name: str | Path) -> Path:
     """The file of a checkpoint: "default" and "small" ship with the package, anything else is a path."""
     path = Path(__file__).parent / "checkpoints" / f"{name}.safetensors" if name in SHIPPED else Path(name)
-    if not path.is_file():
-        where = "does not come with this copy of dgpnet" if name in SHIPPED else "is no file"
-        raise Error(f"the checkpoint {name} {where}; give the path of a .safetensors file that dgpnet saved.")
+    if not os.path.isfile(path):  # not Path.is_file, which raises for a name that is too long
+        known = "give " + ", ".join(SHIPPED) + ", or the path of a .safetensors file that dgpnet saved"
+        where = "does not come with this copy of dgpnet" if name in SHIPPED else "is neither a model's name nor a file"
+        raise Error(f"The model {name} {where}; {known}.")
     return path
 
 

@@ -26,13 +26,22 @@ from dgpnet.files import atomic
 KEY = "dgpnet"
 
 
-def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
-    """Write tensors and `about` (plain JSON values), whole or not at all."""
+def write(
+    path: str | os.PathLike[str], tensors: Mapping[str, Tensor], about: Mapping[str, Any], *, sync: bool = False
+) -> None:
+    """Write tensors and `about` (plain JSON values), whole or not at all; `sync` as in `files.atomic`."""
+    if os.path.isdir(path):
+        raise Error(f"{path} is a folder; give the name of a file in it.")
     copies = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = json.dumps(dict(about), sort_keys=True)
     sealed = json.dumps({"about": text, "digest": digest(text, copies)}, sort_keys=True)
-    with atomic(Path(path)) as temporary:  # not save_file, whose files nobody else may read
-        temporary.write_bytes(to_bytes(copies, {KEY: sealed}))
+    try:
+        with atomic(Path(path), sync=sync) as temporary:  # not save_file, whose files nobody else may read
+            temporary.write_bytes(to_bytes(copies, {KEY: sealed}))
+    except OSError as problem:
+        raise Error(
+            f"{path} cannot be written ({_reason(problem.strerror or problem)}); choose another place."
+        ) from problem
 
 
 def read(
@@ -67,7 +76,7 @@ def read_about(path: str | os.PathLike[str], what: str) -> dict[str, Any]:
 @contextmanager
 def _opened(path: str | os.PathLike[str], what: str) -> Iterator[Any]:
     """The safetensors file; whatever a damaged one makes of it is an Error that names it."""
-    if not Path(path).is_file():
+    if not os.path.isfile(path):  # not Path.is_file, which raises for a name that is too long
         raise Error(f"There is no {what} {path}; check the path.")
     try:
         with safe_open(Path(path), framework="pt") as file:
@@ -93,5 +102,5 @@ def digest(text: str, tensors: Mapping[str, Tensor]) -> str:
     return found.hexdigest()
 
 
-def _reason(error: BaseException) -> str:
+def _reason(error: object) -> str:
     return " ".join(str(error).split())[:200]
