@@ -2,8 +2,10 @@ import numpy as np
 import pytest
 import torch
 
+from dgpnet import weights
 from dgpnet.errors import Error
 from dgpnet.segmenter.calibration import NOTHING, Calibration, Curve, expected_iou, overlaps
+from dgpnet.segmenter.segmentation import Maps, judge
 
 
 def test_the_default_changes_nothing():
@@ -15,13 +17,27 @@ def test_the_default_changes_nothing():
     torch.testing.assert_close(calibration.uncertainty(probability, mask), 1 - probability.amax(0))
 
 
-def test_a_curve_is_linear_between_its_knots_and_constant_outside():
-    curve = Curve((0.1, 0.4, 0.5), (0.0, 0.2, 0.9))
+def test_a_curve_is_linear_between_its_knots_straight_to_0_below_and_constant_above():
+    curve = Curve((0.1, 0.4, 0.5), (0.05, 0.2, 0.9))
     values = torch.linspace(-0.5, 1.5, 101)
-    expected = np.interp(values.numpy(), curve.x, curve.y)
+    expected = np.interp(values.numpy(), (0.0, *curve.x), (0.0, *curve.y))
     np.testing.assert_allclose(curve(values).numpy(), expected, atol=1e-6)
     assert curve(torch.zeros(2, 3)).shape == (2, 3)
-    assert Curve((0.3,), (0.7,))(torch.rand(4)).tolist() == pytest.approx([0.7] * 4)
+    assert Curve((0.3,), (0.6,))(torch.tensor([0.0, 0.15, 0.3, 1.0])).tolist() == pytest.approx([0, 0.3, 0.6, 0.6])
+
+
+@pytest.mark.parametrize("model", ["default", "small"])
+def test_what_is_hopeless_keeps_its_order(model):
+    """An empty mask, a speck and a good mask of one thing that is there."""
+    calibration = Calibration.from_json(weights.read_metadata(model)["calibration"])
+    log_odds = torch.full((1, 64, 64), -6.0)
+    log_odds[:, 16:48, 16:48] = -0.1  # it is likely to be there, and was not found
+    speck, good = log_odds.clone(), log_odds.clone()
+    speck[:, 30:33, 30:33] = 0.5
+    good[:, 16:48, 16:48] = 6.0
+    scores = [one.score for one in judge([Maps(x, x[0] * 0, x * 0) for x in (log_odds, speck, good)], calibration)]
+    assert 0 < scores[0] < scores[1] < scores[2] - 0.4
+    assert scores[1] < calibration.score.y[0]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,11 @@ NOTHING = 1e-3
 
 @dataclass(frozen=True)
 class Curve:
-    """A rising, piecewise linear map of [0, 1] through the knots (x, y), constant outside them."""
+    """A rising, piecewise linear map of [0, 1] through the knots (x, y).
+
+    Below the lowest knot it goes on straight to (0, 0), so that what is worse than anything seen when it was fitted
+    keeps its order; above the highest it is constant.
+    """
 
     x: tuple[float, ...] = (0.0, 1.0)
     y: tuple[float, ...] = (0.0, 1.0)
@@ -36,9 +40,15 @@ class Curve:
         if self == Curve():
             return values
         x, y = (torch.tensor(knots, dtype=values.dtype, device=values.device) for knots in (self.x, self.y))
+        mapped = self._between(values.clamp(self.x[0], self.x[-1]).contiguous(), x, y)
+        if self.x[0] <= 0 or self.y[0] <= 0:  # then nothing lies below, or all that does is 0
+            return mapped
+        return torch.where(values < x[0], values.clamp(min=0) * (self.y[0] / self.x[0]), mapped)
+
+    def _between(self, values: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        """The map of values that lie within the knots."""
         if len(self.x) == 1:
             return y.expand(values.shape)
-        values = values.clamp(self.x[0], self.x[-1]).contiguous()
         right = torch.searchsorted(x, values).clamp(1, len(self.x) - 1)
         share = (values - x[right - 1]) / (x[right] - x[right - 1])
         return torch.lerp(y[right - 1], y[right], share)
@@ -74,9 +84,11 @@ class Calibration:
                 if name in fields
             }
             return Calibration(temperature=float(fields.get("temperature", 1.0)), **curves)
-        except (TypeError, KeyError) as error:
+        except (TypeError, KeyError, ValueError, OverflowError, AttributeError) as error:
+            if isinstance(error, Error):
+                raise
             raise Error(
-                f"The checkpoint's calibration cannot be read ({error!r}); save the checkpoint again."
+                f"The checkpoint's calibration cannot be read ({error!r:.100}); save the checkpoint again."
             ) from error
 
     def to_json(self) -> dict[str, Any]:
