@@ -3,13 +3,16 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from dgpnet import cli, weights
 from dgpnet.evaluation import Results
 from dgpnet.network.config import Config
 from dgpnet.network.dgpnet import DGPNet
+from tests.tiny import write_support
 
 DATA = [
     "--dataset",
@@ -156,6 +159,21 @@ def test_a_missing_or_foreign_checkpoint_is_refused(tmp_path: Path, capsys: pyte
     assert "No checkpoint" in capsys.readouterr().err
     assert cli.run(["evaluate", str(tmp_path / "none.safetensors"), *DATA]) == 2
     assert "none.safetensors" in capsys.readouterr().err
+
+
+def test_classes_with_too_few_photographs_drop_out_and_are_named(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    root = write_support(tmp_path / "photos", count=3, classes=2)
+    (root / "classes.json").write_text('["common", "rare"]')
+    for name in ("0.png", "1.png"):
+        mask = np.asarray(Image.open(root / "masks" / name))
+        Image.fromarray(np.where(mask == 2, 0, mask)).save(root / "masks" / name)
+    words = ["evaluate", str(checkpoint), "--dataset", "folder", "--root", str(root), "--episodes", "3", "--seeds", "2"]
+    assert cli.run(words) == 0
+    said = capsys.readouterr().err
+    assert "rare drops out" in said
+    assert "Measuring 3 episodes × 2 seeds × 1 of shots (1): 6 segmentations." in said
 
 
 def test_results_of_another_evaluation_are_not_overwritten(

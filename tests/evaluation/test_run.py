@@ -38,7 +38,7 @@ HONEST = Calibration(
 
 @pytest.fixture(autouse=True)
 def _small_units(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "UNIT", 3)
+    monkeypatch.setattr(run, "SIZES", (3, 3))
 
 
 def one_by_one(
@@ -125,19 +125,17 @@ def test_more_shots_use_the_same_queries(network: DGPNet, discs: Dataset):
 def test_parts_of_several_processes_add_up_to_a_single_run(network: DGPNet, discs: Dataset, folder: Path):
     job = Evaluation(network, discs, OPTIONS, None, HONEST, {})
     for part in (2, 0, 1):
-        records = Records.open(folder, job.about(), name=f"part-{part}")
+        records = Records.open(folder, job.parts(), name=f"part-{part}")
         job.work(records, part=(part, 3))
-    merged = gather(Records.open(folder, job.about()).found, job.about(), discs.classes)
+    merged = gather(Records.open(folder, job.parts()).found, job.about(), discs.classes)
     assert merged == evaluate(network, discs, OPTIONS, calibration=HONEST)
 
 
 def test_a_run_that_was_cut_off_goes_on(network: DGPNet, discs: Dataset, folder: Path, monkeypatch: pytest.MonkeyPatch):
     whole = evaluate(network, discs, OPTIONS)
-    calls = []
 
     def stop_after_two(done: int, total: int) -> None:
-        calls.append(done)
-        if len(calls) == 2:
+        if done > 6:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -146,7 +144,7 @@ def test_a_run_that_was_cut_off_goes_on(network: DGPNet, discs: Dataset, folder:
         file.write('{"seed": 0, "first": 6, "sho')  # as a kill in the middle of a write leaves it
     steps: list[int] = []
     resumed = evaluate(network, discs, OPTIONS, records=folder, progress=lambda done, total: steps.append(done))
-    assert len(steps) == 6 - 2
+    assert steps[0] >= 6 and steps[-1] == 14
     assert resumed == whole
     assert sorted((line["seed"], line["first"]) for line in Journal(folder / "part.jsonl").read()) == [
         (seed, first) for seed in (0, 3) for first in (0, 3, 6)
@@ -238,3 +236,22 @@ def test_results_say_what_they_are_of_and_survive_a_file(network: DGPNet, discs:
     assert again.about["size"] == 64
     assert sorted(p.name for p in tmp_path.iterdir()) == ["results-reliability.png", "results.json"]
     assert "red" in results.table()
+
+
+def test_a_run_is_cut_into_so_many_parts_that_little_is_lost(
+    network: DGPNet, discs: Dataset, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.undo()
+
+    def unit(episodes: int, seeds: int) -> int:
+        return Job(network, discs, Options(episodes=episodes, seeds=tuple(range(seeds))), None, HONEST, {}).unit
+
+    assert [unit(24, 5), unit(1000, 1), unit(1000, 5), unit(20_000, 5)] == [8, 8, 64, 256]
+
+
+def test_progress_is_told_while_a_part_is_measured(network: DGPNet, discs: Dataset, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.undo()
+    told: list[int] = []
+    evaluate(network, discs, Options(shots=(1, 2), episodes=8, batch=4), progress=lambda done, of: told.append(done))
+    assert told == sorted(told) and told[-1] == 8
+    assert len(set(told)) > 4  # all eight are one part

@@ -17,13 +17,21 @@ def test_the_default_changes_nothing():
     torch.testing.assert_close(calibration.uncertainty(probability, mask), 1 - probability.amax(0))
 
 
-def test_a_curve_is_linear_between_its_knots_straight_to_0_below_and_constant_above():
+def test_a_curve_is_linear_between_its_knots_and_constant_outside():
     curve = Curve((0.1, 0.4, 0.5), (0.05, 0.2, 0.9))
     values = torch.linspace(-0.5, 1.5, 101)
-    expected = np.interp(values.numpy(), (0.0, *curve.x), (0.0, *curve.y))
+    expected = np.interp(values.numpy(), curve.x, curve.y)
     np.testing.assert_allclose(curve(values).numpy(), expected, atol=1e-6)
     assert curve(torch.zeros(2, 3)).shape == (2, 3)
-    assert Curve((0.3,), (0.6,))(torch.tensor([0.0, 0.15, 0.3, 1.0])).tolist() == pytest.approx([0, 0.3, 0.6, 0.6])
+    assert Curve((0.3,), (0.7,))(torch.rand(4)).tolist() == pytest.approx([0.7] * 4)
+
+
+def test_below_its_lowest_knot_a_score_goes_straight_to_0():
+    calibration = Calibration(score=Curve((0.4, 0.8), (0.6, 0.9)))
+    assert calibration.rated(torch.tensor([0.0, 0.2, 0.4, 0.6, 1.0])).tolist() == pytest.approx(
+        [0, 0.3, 0.6, 0.75, 0.9]
+    )
+    assert Calibration().rated(torch.tensor([0.0, 0.3])).tolist() == pytest.approx([0.0, 0.3])
 
 
 @pytest.mark.parametrize("model", ["default", "small"])

@@ -34,7 +34,11 @@ def evaluate(
     settings: DatasetOptions = None,
     shots: Annotated[str, typer.Option(metavar="K", help="Supports an episode: 1, 1,5 or 1-10.")] = "1",
     episodes: Annotated[
-        int | None, typer.Option(help="Episodes of each seed.", show_default="the protocol's: 1,000, 5,000 or 20,000")
+        int | None,
+        typer.Option(
+            help="Episodes of each seed, each measured with all of --shots.",
+            show_default="the protocol's: 1,000, 5,000 or 20,000",
+        ),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many draws of the test episodes.")] = 5,
     protocol: Annotated[str, typer.Option(help="paper, or reference: as the authors' program tests.")] = "paper",
@@ -68,6 +72,9 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
     """Measure a checkpoint by the field's protocol; the same command again goes on from where it was cut off.
+
+    Measured are --episodes × --seeds episodes, each with every number of --shots. Classes with too few photographs for
+    that many supports drop out, as in training, and are named.
 
     \b
     Example: dgpnet evaluate model.safetensors --dataset pascal --root VOC2012 --fold 1 --shots 1,5 --out results.json
@@ -112,6 +119,8 @@ def evaluate(
     if calibrate is not None:
         _calibrate(job, checkpoint, calibrate, half, as_json)
         return
+    if not as_json:
+        typer.echo(_amount(job), err=True)
     try:
         with progress("Episodes", quiet=as_json) as advance:
             results = evaluate_case(case, out, processes=processes, job=job, progress=advance)
@@ -121,6 +130,14 @@ def evaluate(
     if pictures and out is not None:
         _draw(job, pictures, out.with_name(f"{out.stem}-episodes.png"))
     typer.echo(json.dumps(results.to_json()) if as_json else results.table())
+
+
+def _amount(job: Job) -> str:
+    """What will be measured, in one line."""
+    seeds, shots = job.total // max(job.count, 1), job.options.shots
+    drawn = f"{job.count} episodes × {seeds} seed{'s' if seeds > 1 else ''}"
+    listed = ", ".join(map(str, shots)) if len(shots) < 8 else f"{shots[0]} to {shots[-1]}"
+    return f"Measuring {drawn} × {len(shots)} of shots ({listed}): {job.total * len(shots)} segmentations."
 
 
 def _list(case: Case, as_json: bool) -> None:

@@ -84,10 +84,12 @@ def measure(
     calibration: Calibration,
     precision: str = "float32",
     batch: int = 32,
+    advance: Callable[[int], None] | None = None,
 ) -> Measured:
     """Segments the query of each episode from its first `shots` supports and compares at the query's own size.
 
     batch: photographs, supports included, in one pass of the network.
+    advance: called with how many more episodes were measured, or handed to the device.
     """
     device = loaded.photos.device
     counts = torch.zeros(len(episodes), 4, dtype=torch.int64, device=device)
@@ -103,7 +105,9 @@ def measure(
         shared = torch.vmap(overlaps, in_dims=(1, 0, 0))(probability, uncertainty, mask)
         expected = expected_iou(shared.sum(1), target[0].numel())
         counts[rows] = confusion(found, target)
-        scores[rows] = calibration.score(expected).double()
+        scores[rows] = calibration.rated(expected).double()
+        if advance:
+            advance(len(rows))
     if histogram is None:
         raise Error("There are no episodes to measure: give at least one.")
     return Measured(counts, scores, histogram)

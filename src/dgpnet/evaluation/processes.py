@@ -12,18 +12,19 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from dgpnet import data, weights
 from dgpnet.data.dataset import Dataset
+from dgpnet.data.episodes import ProtocolName
 from dgpnet.devices import find_device
 from dgpnet.errors import Error
 from dgpnet.evaluation.protocol import setting
 from dgpnet.evaluation.records import Records
 from dgpnet.evaluation.results import Results, gather
-from dgpnet.evaluation.run import UNIT, Evaluation, EvaluationOptions, Progress
+from dgpnet.evaluation.run import Evaluation, EvaluationOptions, Progress
 from dgpnet.files import differences, lock
 from dgpnet.segmenter.calibration import Calibration
 
@@ -68,8 +69,8 @@ class Case:
         return Evaluation(network, dataset, self.options, listed, Calibration.from_json(fitted), more)
 
     def open(self, network_size: int, progress: Progress | None = None) -> Dataset:
-        """The dataset, cached at the size that it is tested at."""
-        return data.build(
+        """The dataset, cached at the size that it is tested at, without classes too small for episodes to be drawn."""
+        dataset = data.build(
             self.dataset,
             self.root,
             fold=self.fold,
@@ -80,6 +81,11 @@ class Case:
             progress=progress,
             **self.settings,
         )
+        if self.episodes_file is not None:
+            return dataset
+        most, protocol = max(self.options.shots), cast(ProtocolName, self.options.protocol)
+        kept, dropped = data.trainable(dataset, most, protocol)
+        return dataset.with_pairs(kept.classes, kept.pairs, dropped) if dropped else dataset
 
     def _device(self, process: int) -> torch.device:
         device = find_device(self.device)
@@ -112,7 +118,7 @@ def evaluate_case(
         shutil.rmtree(parts, ignore_errors=True)  # where it was killed between the two
         return done
     job.check()
-    records = Records.open(parts, about)
+    records = Records.open(parts, job.parts())
     with lock(parts / ".lock", str(out)) if parts is not None else nullcontext():
         if processes > 1 and parts is not None:
             _share(case, job, records, parts, processes, progress)
@@ -151,7 +157,7 @@ def _share(
         while any(worker.is_alive() for worker in workers):
             time.sleep(0.2)
             if progress:
-                progress(min(records.count_lines() * UNIT, job.total), job.total)
+                progress(min(records.count_lines() * job.unit, job.total), job.total)
             if any(worker.exitcode for worker in workers):
                 break
     finally:
@@ -175,7 +181,7 @@ def _work(case: Case, parts: Path, number: int, processes: int, threads: int) ->
     torch.set_num_threads(threads)
     try:
         job = case.job(process=number)
-        records = Records.open(parts, job.about(), name=f"part-{number}-of-{processes}")
+        records = Records.open(parts, job.parts(), name=f"part-{number}-of-{processes}")
         job.work(records, part=(number, processes), progress=lambda done, total: _end_with_parent())
     except Error as problem:
         print(f"dgpnet: {problem}", file=sys.stderr, flush=True)

@@ -20,8 +20,10 @@ from dgpnet.evaluation.results import Results, gather
 from dgpnet.network.dgpnet import DGPNet
 from dgpnet.segmenter.calibration import Calibration
 
-#: Episodes of one unit of work: what a killed run may lose, and how often the device is waited for.
-UNIT = 256
+#: Units of work that an evaluation is cut into, about: a run that is cut off loses one. Fewer where a unit would have
+#: under the first of SIZES episodes, more where it would have over the last, so that the device is seldom waited for.
+UNITS = 64
+SIZES = (8, 256)
 #: Threads that read photographs.
 READERS = 4
 
@@ -80,7 +82,7 @@ def evaluate(
     job = Evaluation(network, dataset, options, listed, calibration or Calibration(), about or {})
     job.check()
     described = job.about()
-    kept = Records.open(records, described)
+    kept = Records.open(records, job.parts())
     job.work(kept, progress=progress)
     return gather(kept.found, described, dataset.classes)
 
@@ -113,10 +115,20 @@ class Evaluation:
             **chosen,
         }
 
+    def parts(self) -> dict[str, Any]:
+        """What finished units depend on: the figures' `about`, and how many episodes a unit has."""
+        return {**self.about(), "unit": self.unit}
+
+    @property
+    def unit(self) -> int:
+        """Episodes of one unit of work, a power of two."""
+        least, most = SIZES
+        return min(max(least, 1 << max(0, (self.total // UNITS).bit_length() - 1)), most)
+
     def units(self) -> list[Key]:
         """The units of work, in order."""
         seeds = self.options.seeds if self.listed is None else (0,)
-        return [(seed, first) for seed in seeds for first in range(0, self.count, UNIT)]
+        return [(seed, first) for seed in seeds for first in range(0, self.count, self.unit)]
 
     @property
     def count(self) -> int:
@@ -140,7 +152,7 @@ class Evaluation:
     def episodes(self, key: Key) -> list[Episode]:
         """The episodes of one unit."""
         seed, first = key
-        stop = min(first + UNIT, self.count)
+        stop = min(first + self.unit, self.count)
         if self.listed is not None:
             return list(self.listed[first:stop])
         protocol = cast(ProtocolName, self.options.protocol)
@@ -149,17 +161,16 @@ class Evaluation:
 
     def work(self, records: Records, *, part: tuple[int, int] = (0, 1), progress: Progress | None = None) -> None:
         """Measures what is not recorded yet of part p of n (units p, p + n, …), and records it."""
-        mine = self.units()[part[0] :: part[1]]
-        waiting = [key for key in mine if key not in records.found]
-        done = len(mine) - len(waiting)
+        waiting = [key for key in self.units()[part[0] :: part[1]] if key not in records.found]
+        done = self.total - sum(min(self.unit, self.count - first) for _, first in waiting)
         self.network.eval()
         for key, episodes, loaded in self._loaded(waiting):
-            records.add(key, self._measure(episodes, loaded))
-            done += 1
-            if progress:
-                progress(min(done * UNIT, self.total), self.total)
+            once = _Steps(done, len(self.options.shots), self.total, progress)
+            records.add(key, self._measure(episodes, loaded, once.advance))
+            done += len(episodes)
+            once.at(done)
 
-    def _measure(self, episodes: Sequence[Episode], loaded: Loaded) -> Unit:
+    def _measure(self, episodes: Sequence[Episode], loaded: Loaded, advance: Callable[[int], None]) -> Unit:
         """All shots of one unit; the device is waited for once, at its end."""
         measured = {}
         for shots in self.options.shots:
@@ -173,6 +184,7 @@ class Evaluation:
                     calibration=self.calibration,
                     precision=self.options.precision,
                     batch=self.options.batch,
+                    advance=advance,
                 )
                 measured[shots] = [e.class_id for e in some], found
         return {shots: Record.of(classes, found) for shots, (classes, found) in measured.items()}
@@ -193,6 +205,30 @@ class Evaluation:
                 episodes, loaded = coming.result()
                 coming = ahead.submit(read, keys[number + 1]) if number + 1 < len(keys) else None
                 yield key, episodes, loaded.to(device)
+
+
+@dataclass
+class _Steps:
+    """Tells how far an evaluation is while one of its units is measured, once with each number of shots.
+
+    before: episodes done in earlier units. times: how often each episode is measured. total: episodes of all units.
+    """
+
+    before: int
+    times: int
+    total: int
+    progress: Progress | None
+    measured: int = 0
+
+    def advance(self, episodes: int) -> None:
+        """So many more were measured once."""
+        self.measured += episodes
+        self.at(self.before + self.measured // self.times)
+
+    def at(self, done: int) -> None:
+        """So many are done in all."""
+        if self.progress:
+            self.progress(min(done, self.total), self.total)
 
 
 def digest(value: object) -> str:

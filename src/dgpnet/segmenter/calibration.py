@@ -18,11 +18,7 @@ NOTHING = 1e-3
 
 @dataclass(frozen=True)
 class Curve:
-    """A rising, piecewise linear map of [0, 1] through the knots (x, y).
-
-    Below the lowest knot it goes on straight to (0, 0), so that what is worse than anything seen when it was fitted
-    keeps its order; above the highest it is constant.
-    """
+    """A rising, piecewise linear map of [0, 1] through the knots (x, y), constant outside them."""
 
     x: tuple[float, ...] = (0.0, 1.0)
     y: tuple[float, ...] = (0.0, 1.0)
@@ -40,18 +36,16 @@ class Curve:
         if self == Curve():
             return values
         x, y = (torch.tensor(knots, dtype=values.dtype, device=values.device) for knots in (self.x, self.y))
-        mapped = self._between(values.clamp(self.x[0], self.x[-1]).contiguous(), x, y)
-        if self.x[0] <= 0 or self.y[0] <= 0:  # then nothing lies below, or all that does is 0
-            return mapped
-        return torch.where(values < x[0], values.clamp(min=0) * (self.y[0] / self.x[0]), mapped)
-
-    def _between(self, values: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        """The map of values that lie within the knots."""
         if len(self.x) == 1:
             return y.expand(values.shape)
+        values = values.clamp(self.x[0], self.x[-1]).contiguous()
         right = torch.searchsorted(x, values).clamp(1, len(self.x) - 1)
         share = (values - x[right - 1]) / (x[right] - x[right - 1])
         return torch.lerp(y[right - 1], y[right], share)
+
+    def from_zero(self) -> Curve:
+        """The same curve, which below its lowest knot goes straight to (0, 0)."""
+        return Curve((0.0, *self.x), (0.0, *self.y)) if self.x[0] > 0 else self
 
 
 @dataclass(frozen=True)
@@ -105,6 +99,11 @@ class Calibration:
         if len(odds) == 1:
             return torch.cat([-odds, odds]).sigmoid()  # the same, and several times quicker on a CPU
         return torch.cat([torch.zeros_like(odds[:1]), odds]).softmax(0)
+
+    def rated(self, expected: Tensor) -> Tensor:
+        """Scores of masks with these expected IoUs. What is worse than any mask that the curve was fitted to keeps its
+        order: there the curve goes on straight to 0."""
+        return self.score.from_zero()(expected)
 
     def uncertainty(self, probability: Tensor, mask: Tensor) -> Tensor:
         """probability: (C + 1, ...), mask: (...) int64 -> (...) in [0, 1], the probability that the label is wrong."""

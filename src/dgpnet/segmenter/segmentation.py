@@ -196,7 +196,7 @@ def _judge(maps: list[Maps], calibration: Calibration, threshold: float | None) 
         bands.append((uncertainty * 255).round().byte())
     # Of all classes together first, then of each.
     expected, alike, found = (torch.cat([one.sum(1, keepdim=True), one], 1) for one in (expected, alike, found))
-    scores = calibration.score(expected_iou(expected, height * width))
+    scores = calibration.rated(expected_iou(expected, height * width))
     of_found = torch.where(found > 0, alike / found, 1.0).clamp(0, 1)
     numbers = torch.cat([torch.stack([doubt / (height * width), novelty], 1), scores, of_found], 1).tolist()
     levels = torch.cat(bands, 1).cpu().numpy()
