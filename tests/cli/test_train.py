@@ -1,6 +1,7 @@
 """`dgpnet train`: options become a configuration; wrong use is one line and exit code 2, with nothing written."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,21 @@ def test_a_loss_that_is_not_finite_is_exit_code_1(
     assert run(["train", *TINY, *cache, *hot, "--out", str(tmp_path / "run")]) == 1
     assert "nonfinite.json" in capfd.readouterr().err
     assert (tmp_path / "run" / "nonfinite.json").exists()
+
+
+def test_a_disk_that_is_full_at_the_first_checkpoint_is_exit_code_1(
+    tmp_path: Path, cache: list[str], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = shutil.disk_usage
+
+    def full(place: Path) -> object:
+        return real(place)._replace(free=0) if tmp_path in Path(place).parents else real(place)
+
+    monkeypatch.setattr(shutil, "disk_usage", full)
+    assert run(["train", *TINY, *cache, "--out", str(tmp_path / "run")]) == 1
+    assert "are free; make room or choose another place. The same command goes on" in capfd.readouterr().err
+    monkeypatch.undo()
+    assert run(["train", *TINY, *cache, "--out", str(tmp_path / "run")]) == 0
 
 
 def test_a_run_starts_from_a_model_with_its_network_and_weights(tmp_path: Path, cache: list[str]) -> None:

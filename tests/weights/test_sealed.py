@@ -2,6 +2,8 @@
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -70,3 +72,44 @@ def test_a_full_disk_is_said_in_a_sentence_and_leaves_nothing(tmp_path, monkeypa
     with pytest.raises(Error, match=r"a\.sealed: the disk is full"):
         sealed.write(tmp_path / "a.sealed", TENSORS, ABOUT)
     assert not list(tmp_path.iterdir())
+
+
+WRITER = """
+import resource, signal, sys, torch
+from dgpnet.errors import Error
+from dgpnet.weights import sealed
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+most = int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+names = {f"name {i}" for i in range(50)}  # a set: its order is another one in every process
+try:
+    sealed.write(sys.argv[1], {name: torch.tensor([len(name)]) for name in names}, {name: 1 for name in names})
+except Error as error:
+    print(error)
+"""
+
+
+def write_elsewhere(path: Path, *, seed: int = 0, most: int = 1 << 20) -> str:
+    """What a process of its own says that writes a file, on a disk where files have at most so many bytes."""
+    done = subprocess.run(
+        [sys.executable, "-c", WRITER, str(path), str(most)],
+        env={**os.environ, "PYTHONHASHSEED": str(seed)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit of the system's on files")
+def test_equal_content_gives_equal_bytes_in_every_process(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        assert write_elsewhere(tmp_path / str(seed), seed=seed) == ""
+    assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit of the system's on files")
+def test_a_file_that_does_not_fit_is_a_sentence_and_leaves_nothing(tmp_path: Path) -> None:
+    assert "a.concept cannot be written (File too large)" in write_elsewhere(tmp_path / "a.concept", most=1000)
+    assert list(tmp_path.iterdir()) == []

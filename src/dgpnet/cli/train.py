@@ -78,7 +78,7 @@ def train(
     """
     from dgpnet.errors import Error
     from dgpnet.network import PRESETS, Config
-    from dgpnet.training import NonFinite, Running, Source, with_settings
+    from dgpnet.training import NonFinite, Running, Source, Unsaved, with_settings
     from dgpnet.training import recipe as named_recipe
     from dgpnet.training import train as run
     from dgpnet.weights import SHIPPED, read_encoder, read_metadata
@@ -122,7 +122,7 @@ def train(
     )
     try:
         model = run(config, out, running)
-    except NonFinite as problem:
+    except (NonFinite, Unsaved) as problem:
         typer.echo(f"dgpnet: {problem}", err=True)
         raise typer.Exit(1) from problem
     typer.echo(json.dumps({"model": str(model)}) if as_json else f"The model is {model}.")

@@ -1,13 +1,14 @@
 """Checkpoints that survive a kill: one safetensors file each, written whole, the one before kept until then.
 
 A file holds every tensor of the run (network, optimiser, moving average, random state) and, as JSON in its header,
-the position: which step comes next, the optimiser's groups, the schedule's factor and the unfinished line of the log.
+the position: which step comes next, the optimiser's groups, the schedule's factor and the unfinished line of the log;
+and a digest of all that, so that a file that was damaged is not gone on from.
 """
 
 from __future__ import annotations
 
 import json
-import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,18 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from dgpnet.errors import Error
+from dgpnet.errors import Error, Notice
 from dgpnet.files import atomic, require_space
+from dgpnet.weights import sealed
 
+#: Checkpoints that stay, the newest ones.
 KEPT = 2
-_SPARE = 1 << 20  # bytes for the header
+#: Bytes for the header.
+_SPARE = 1 << 20
+
+
+class Unsaved(Error):
+    """A checkpoint could not be written, and what was trained since the last one is lost."""
 
 
 def save(folder: Path, step: int, tensors: Mapping[str, Tensor], position: Mapping[str, Any]) -> Path:
@@ -29,27 +37,45 @@ def save(folder: Path, step: int, tensors: Mapping[str, Tensor], position: Mappi
     path = folder / f"{step:09d}.safetensors"
     copies = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
     require_space(folder, sum(copy.nbytes for copy in copies.values()) + _SPARE)
-    with atomic(path) as temporary:
-        save_file(copies, temporary, metadata={"position": json.dumps(dict(position))})
-        _to_disk(temporary)  # before its new name, lest a power cut leave the name without the bytes
+    text = json.dumps(dict(position))
+    metadata = {"position": text, "digest": sealed.digest(text, copies)}
+    try:
+        with atomic(path, sync=True) as temporary:
+            save_file(copies, temporary, metadata=metadata)
+    except (SafetensorError, OSError) as problem:  # the library's own, which hides the system's
+        raise Error(f"{path} cannot be written ({problem!s:.200}); make room or choose another place.") from problem
     for old in _newest_first(folder)[KEPT:]:
         old.unlink()
     return path
 
 
 def load(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """Tensors and position of the newest checkpoint that can be read; None where there is none at all."""
+    """Tensors and position of the newest checkpoint that is as it was written; None where there is none at all.
+
+    One that is damaged is left out, which a Notice says.
+    """
     candidates = _newest_first(folder)
     for path in candidates:
-        try:
-            with safe_open(path, framework="pt") as file:
-                position = json.loads((file.metadata() or {})["position"])
-                return {name: file.get_tensor(name) for name in file.keys()}, position  # noqa: SIM118
-        except (SafetensorError, OSError, KeyError, ValueError):
-            continue
+        if (found := _read(path)) is not None:
+            return found
+        warnings.warn(Notice(f"{path} is damaged and left out; an older checkpoint is looked for."), stacklevel=2)
     if candidates:
-        raise Error(f"none of the checkpoints in {folder} can be read: remove the folder to start again")
+        raise Error(f"None of the checkpoints in {folder} is as it was written; remove the folder to start again.")
     return None
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    """What a checkpoint holds; None where that cannot be read, or is not what its digest says."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        text = metadata["position"]
+        position: dict[str, Any] = dict(json.loads(text))
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError):
+        return None
+    known = metadata.get("digest")  # which files did not always have
+    return (tensors, position) if known is None or known == sealed.digest(text, tensors) else None
 
 
 @torch.no_grad()
@@ -63,15 +89,10 @@ def restore(live: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> None:
         if name in saved and saved[name].shape != tensor.shape
     ]
     if problems:
-        raise Error(f"the checkpoint is of another architecture: {'; '.join(problems)}")
+        raise Error(f"The checkpoint is of another architecture: {'; '.join(problems)}.")
     for name, tensor in live.items():
         tensor.copy_(saved[name])
 
 
 def _newest_first(folder: Path) -> list[Path]:
     return sorted((path for path in folder.glob("*.safetensors") if path.stem.isdigit()), reverse=True)
-
-
-def _to_disk(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())

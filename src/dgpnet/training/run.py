@@ -154,7 +154,10 @@ class Run:
                 "schedule": {"factor": rate_factor(step, self.config)},
                 "meter": meter.position(),
             }
-            checkpoints.save(out / STATES, step, {**self.tensors(), **random}, position)
+            try:
+                checkpoints.save(out / STATES, step, {**self.tensors(), **random}, position)
+            except Error as problem:
+                raise checkpoints.Unsaved(f"{problem} The same command goes on from the last checkpoint.") from problem
         self.fabric.barrier()
 
     def finish(self, out: Path) -> Path:
