@@ -90,7 +90,7 @@ class Cache(Dataset):
 
     def anchors(self) -> NDArray[np.float32]:
         rows = self._objects_of(self.pairs)
-        return (2 * self.points[rows].astype(np.float32) + 1) / self.side - 1
+        return np.asarray((2 * self.points[rows].astype(np.float32) + 1) / self.side - 1)
 
     def tensors(self, device: str | torch.device = "cpu") -> tuple[torch.Tensor, torch.Tensor]:
         return torch.from_numpy(self.photos).to(device), torch.from_numpy(self.masks).to(device)

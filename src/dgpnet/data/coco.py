@@ -74,7 +74,7 @@ class Coco(Dataset):
     def fingerprint(self) -> str:
         if "fingerprint" not in self._memo:
             self._memo["fingerprint"] = files_fingerprint(self.root, self.files, self.store.path.name)
-        return self._memo["fingerprint"]
+        return str(self._memo["fingerprint"])
 
     def only(self, photos: Sequence[int]) -> "Coco":
         """The dataset with only these photographs, without pairs."""

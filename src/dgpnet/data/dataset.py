@@ -120,7 +120,7 @@ class Dataset:
         power: 0 uniform over pairs, 1 uniform over classes, 0.5 by the square root of the count.
         """
         weights = counts.astype(np.float64) ** (1 - power)
-        return weights / weights.sum()
+        return np.asarray(weights / weights.sum())
 
     def anchors(self) -> NDArray[np.float32] | None:
         """Some foreground pixels of each pair, (len(pairs), ANCHORS, 2), as x, y in [-1, 1]; None where not known.
@@ -269,6 +269,7 @@ class Rendered(Dataset):
 
     def _last(self, i: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         # Photograph and mask are asked for one after the other: the last rendered ones are kept.
+        rendered: tuple[NDArray[np.uint8], NDArray[np.uint8]]
         number, rendered = self._memo.get("last", (None, None))
         if number != i:
             rendered = self.render(i)
@@ -337,7 +338,7 @@ class Mixture(Dataset):
             here = member == m
             inner = self.members[m].shares(ids[here] - self.first_class[m], counts[here], power)
             result[here] = self.weights[m] * inner
-        return result / result.sum()
+        return np.asarray(result / result.sum())
 
     def anchors(self) -> NDArray[np.float32] | None:
         found: dict[Pair, NDArray[np.float32]] = {}

@@ -24,7 +24,7 @@ def count_pixels(dataset: Dataset, folder: str | Path | None = None, workers: in
     home = Path(folder) if folder is not None else default_folder()
     place = home / f"{dataset.name}-{dataset.fingerprint()[:16]}-pixels.npy"
     if place.exists():
-        return np.load(place)
+        return np.asarray(np.load(place))
     counts = np.zeros((len(dataset), 256), np.int64)
     broken: list[tuple[int, str]] = []
     chunks = [range(first, min(first + CHUNK, len(dataset))) for first in range(0, len(dataset), CHUNK)]

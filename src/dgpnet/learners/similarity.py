@@ -154,7 +154,8 @@ def _to_prototype(x: Tensor, points: Tensor, share: Tensor) -> Tensor:
 
 def _cosines(x: Tensor, points: Tensor) -> Tensor:
     """Unit query features (Q, H, W, D) and unit points (B, S, D) -> (Q, H, W, S)."""
-    return (x.flatten(1, 2) @ points.mT).unflatten(1, x.shape[1:3])
+    cosines: Tensor = (x.flatten(1, 2) @ points.mT).unflatten(1, x.shape[1:3])
+    return cosines
 
 
 def _nearest(cosines: Tensor, share: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ def activated(x: Tensor, weight: Tensor, bias: Tensor, how: How, z: Tensor | Non
         dtype = torch.get_autocast_dtype(x.device.type)
         x, weight, bias = x.to(dtype), weight.to(dtype), bias.to(dtype)
         z = None if z is None else z.to(dtype)
-    result: Tensor = _Activated.apply(x, weight, bias, how, z)
+    result: Tensor = _Activated.apply(x, weight, bias, how, z)  # type: ignore[no-untyped-call]
     return result
 
 

@@ -324,7 +324,8 @@ class DGPNet(nn.Module):
         dtype = features[SHALLOW[0]].dtype
         logits = self.decoder({stride: x.to(dtype) for stride, x in scales.items()})
         height, width = (side * SHALLOW[0] for side in features[SHALLOW[0]].shape[-2:])
-        return _resize(at_least_float32(logits), (height, width)).unflatten(0, (-1, classes))
+        found: Tensor = _resize(at_least_float32(logits), (height, width)).unflatten(0, (-1, classes))
+        return found
 
     def parameter_counts(self) -> dict[str, int]:
         """Parameters of each block of the paper's layer table."""

@@ -73,7 +73,7 @@ def prepare(part: nn.Module, *, half: bool = False) -> None:
 def half_pays(device: torch.device) -> bool:
     """Whether convolutions in bfloat16 are quicker there: where the hardware has them."""
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return device.type == "cpu" and available() and processor.half_pays()
 
 
@@ -148,7 +148,7 @@ class Predictor:
         self.config = network.config
         self.device = device
         self.dtype = dtype or (torch.bfloat16 if half_pays(device) else torch.float32)
-        self.network = fuse(fold(network)).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.network: DGPNet = fuse(fold(network)).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         half = self.dtype == torch.bfloat16
         if half and device.type == "cpu":
             processor.require_half()

@@ -15,8 +15,8 @@ except ImportError:  # CPU builds of torch come without it
 
 if AVAILABLE:
 
-    @triton.jit
-    def _pool_kernel(x, out, height, width, channels, rows, columns, BLOCK: tl.constexpr):
+    @triton.jit  # type: ignore[untyped-decorator]
+    def _pool_kernel(x, out, height, width, channels, rows, columns, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
         """One program: BLOCK neighbouring values of one row of the result."""
         row = tl.program_id(0).to(tl.int64)
         value = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)

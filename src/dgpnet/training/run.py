@@ -76,7 +76,8 @@ def build_network(config: TrainConfig, device: torch.device, *, allow_pickle: bo
     if config.start_from:
         given = weights.load(config.start_from)
         weights.load_state(network, given.state_dict(), what=config.start_from)
-    return network.to(device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
+    there: DGPNet = network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return there.train()
 
 
 class Run:

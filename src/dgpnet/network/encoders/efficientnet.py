@@ -33,7 +33,8 @@ class SameConv2d(nn.Conv2d):
 
     def _conv_forward(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """x: (B, C, H, W) -> (B, C', ceil(H / stride), ceil(W / stride))."""
-        return super()._conv_forward(pad_same(x, self.kernel_size[0], self.stride[0]), weight, bias)
+        found: Tensor = super()._conv_forward(pad_same(x, self.kernel_size[0], self.stride[0]), weight, bias)
+        return found
 
 
 def pad_same(x: Tensor, kernel: int, stride: int) -> Tensor:
