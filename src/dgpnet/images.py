@@ -24,7 +24,7 @@ from dgpnet.errors import Error
 if TYPE_CHECKING:
     import torch
 
-    Source = str | os.PathLike[str] | bytes | Image.Image | NDArray[Any] | torch.Tensor
+    ImageSource = str | os.PathLike[str] | bytes | Image.Image | NDArray[Any] | torch.Tensor
 
 #: The value of a mask's pixels that are neither background nor a class.
 IGNORE: Final = 255
@@ -85,7 +85,7 @@ warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"PIL\.", appe
 logging.getLogger("PIL").addHandler(logging.NullHandler())
 
 
-def read_photo(source: "Source", *, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
+def read_photo(source: "ImageSource", *, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
     """The photograph as (H, W, 3) uint8 RGB, turned as its EXIF data says.
 
     source: a path, the bytes of an image file, a PIL image, an array (H, W), (H, W, 3) or with alpha (H, W, 2 or 4),
@@ -100,7 +100,7 @@ def read_photo(source: "Source", *, max_pixels: int = MAX_PIXELS) -> NDArray[np.
     return np.array(open_photo(source, max_pixels=max_pixels))
 
 
-def open_photo(source: "Source", *, max_pixels: int = MAX_PIXELS) -> Image.Image:
+def open_photo(source: "ImageSource", *, max_pixels: int = MAX_PIXELS) -> Image.Image:
     """`read_photo` of a path or a PIL image, as an RGB image: cheaper where it is only resized and saved."""
     with _opened(source, max_pixels, "photograph") as (image, name), _explained(name, "photograph"):
         image.load()
@@ -127,7 +127,7 @@ def orientation(path: str | os.PathLike[str], *, max_pixels: int = MAX_PIXELS) -
 
 
 def read_mask(
-    source: "Source",
+    source: "ImageSource",
     *,
     size: tuple[int, int] | None = None,
     photo: str | os.PathLike[str] | None = None,

@@ -244,7 +244,9 @@ def test_a_run_is_cut_into_so_many_parts_that_little_is_lost(
     monkeypatch.undo()
 
     def unit(episodes: int, seeds: int) -> int:
-        return Job(network, discs, Options(episodes=episodes, seeds=tuple(range(seeds))), None, HONEST, {}).unit
+        return Evaluation(
+            network, discs, EvaluationOptions(episodes=episodes, seeds=tuple(range(seeds))), None, HONEST, {}
+        ).unit
 
     assert [unit(24, 5), unit(1000, 1), unit(1000, 5), unit(20_000, 5)] == [8, 8, 64, 256]
 
@@ -252,6 +254,11 @@ def test_a_run_is_cut_into_so_many_parts_that_little_is_lost(
 def test_progress_is_told_while_a_part_is_measured(network: DGPNet, discs: Dataset, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.undo()
     told: list[int] = []
-    evaluate(network, discs, Options(shots=(1, 2), episodes=8, batch=4), progress=lambda done, of: told.append(done))
+    evaluate(
+        network,
+        discs,
+        EvaluationOptions(shots=(1, 2), episodes=8, batch=4),
+        progress=lambda done, of: told.append(done),
+    )
     assert told == sorted(told) and told[-1] == 8
     assert len(set(told)) > 4  # all eight are one part

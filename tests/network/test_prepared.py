@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dgpnet.network import winograd
-from dgpnet.network.prepared import Prepared, PreparedConv, available
+from dgpnet.network.prepared import PreparedConv, PreparedWeights, available
 from tests.capability import needs_half
 from tests.tolerances import assert_equal
 
@@ -27,7 +27,7 @@ def test_it_is_the_convolution_whatever_shape_came_before(
 ) -> None:
     monkeypatch.setattr(winograd, "pays", lambda *_: tiled)
     weight, bias = torch.randn(8, 16, 3, 3), torch.randn(8)
-    convolution = Prepared(weight, bias, ONCE, "relu")
+    convolution = PreparedWeights(weight, bias, ONCE, "relu")
     for shape in [(1, 16, 48, 50), (1, 16, 48, 50), (2, 16, 9, 7), (2, 16, 39, 27), (1, 16, 48, 50)]:
         x = photo(*shape)
         z = photo(shape[0], 8, *shape[2:]) if add else None
@@ -41,7 +41,7 @@ def test_a_photograph_gets_the_same_answer_each_time() -> None:
         channels = size[1]
         weight = torch.randn(channels, channels, kernel, kernel).to(memory_format=torch.channels_last)
         how = (1, 1), (kernel // 2, kernel // 2), (1, 1), 1
-        convolution = Prepared(weight, torch.randn(channels), how, "relu")
+        convolution = PreparedWeights(weight, torch.randn(channels), how, "relu")
         x, z = photo(*size), photo(*size)
         first = convolution(x, z.clone())
         assert tiled == (convolution._products is not None)
@@ -64,7 +64,7 @@ def test_a_convolution_without_activation(kernel: int, stride: int, bias: bool) 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_in_half_precision_it_is_near_whatever_comes(dtype: torch.dtype) -> None:
     weight, bias = torch.randn(8, 16, 3, 3) / 12, torch.randn(8)
-    convolution = Prepared(weight, bias, ONCE, "relu", half=True)
+    convolution = PreparedWeights(weight, bias, ONCE, "relu", half=True)
     for shape in [(1, 16, 48, 50), (2, 16, 9, 7), (2, 16, 39, 27)]:
         x, z = photo(*shape).to(dtype), photo(shape[0], 8, *shape[2:]).to(dtype)
         expected = F.relu(F.conv2d(x.float(), weight, bias, padding=1) + z.float())

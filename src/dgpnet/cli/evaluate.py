@@ -132,7 +132,7 @@ def evaluate(
     typer.echo(json.dumps(results.to_json()) if as_json else results.table())
 
 
-def _amount(job: Job) -> str:
+def _amount(job: Evaluation) -> str:
     """What will be measured, in one line."""
     seeds, shots = job.total // max(job.count, 1), job.options.shots
     drawn = f"{job.count} episodes × {seeds} seed{'s' if seeds > 1 else ''}"

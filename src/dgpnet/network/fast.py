@@ -25,7 +25,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from dgpnet import processor
 from dgpnet.network.dgpnet import Answer, DGPNet, Memory, Points, check_photos, check_support
 from dgpnet.network.fused import Foldable, FusedConv
-from dgpnet.network.prepared import Prepared, PreparedConv, available, values
+from dgpnet.network.prepared import PreparedConv, PreparedWeights, available, values
 
 #: Graphs that a predictor keeps; the one unused for longest goes first.
 GRAPHS = 16
@@ -63,7 +63,7 @@ def prepare(part: nn.Module, *, half: bool = False) -> None:
     or, with `half`, in bfloat16, from the weights that they have now."""
     for module in list(part.modules()):
         if isinstance(module, FusedConv):
-            module.prepared = Prepared(*values(module), module.how, module.activation, half=half)
+            module.prepared = PreparedWeights(*values(module), module.how, module.activation, half=half)
             module._parameters.clear()  # it has its own
         for name, child in module.named_children():
             if type(child) is nn.Conv2d and child.kernel_size == (1, 1):

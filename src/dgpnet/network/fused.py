@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dgpnet.network.activated import activated, how
-from dgpnet.network.prepared import Prepared, activate
+from dgpnet.network.prepared import PreparedWeights, activate
 
 
 class Foldable(nn.Module):
@@ -40,7 +40,7 @@ class FusedConv(nn.Module):
         self.bias = nn.Parameter(weight.new_zeros(len(weight)) if bias is None else bias, requires_grad=False)
         self.how = how(convolution)
         self.activation = activation
-        self.prepared: Prepared | None = None
+        self.prepared: PreparedWeights | None = None
 
     def forward(self, x: Tensor, z: Tensor | None = None) -> Tensor:
         """x: (B, C, H, W), z like the result -> (B, C', H', W')."""

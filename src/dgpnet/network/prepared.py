@@ -30,7 +30,7 @@ def available() -> bool:
     return torch.backends.mkldnn.is_available() and all(hasattr(torch.ops.mkldnn, name) for name in names)
 
 
-class Prepared:
+class PreparedWeights:
     """One convolution on a CPU: activation(convolution(x) [+ z]), channels-last. z may be overwritten.
 
     activation: "relu", "relu6" (without z only) or "none".
@@ -83,7 +83,7 @@ class PreparedConv(nn.Module):
 
     def __init__(self, convolution: nn.Conv2d, *, half: bool = False) -> None:
         super().__init__()
-        self.prepared = Prepared(*values(convolution), how(convolution), "none", half=half)
+        self.prepared = PreparedWeights(*values(convolution), how(convolution), "none", half=half)
 
     def forward(self, x: Tensor) -> Tensor:
         """x: (B, C, H, W) -> (B, C', H', W')."""

@@ -24,7 +24,7 @@ from dgpnet.network import Memory
 from dgpnet.segmenter.segmentation import Maps, Segmentation, render
 from dgpnet.segmenter.streams import ahead, batches
 from dgpnet.segmenter.suggest import encode, order
-from dgpnet.segmenter.support import Origin, Prepared, Source, pixels_of, prepare, read_examples
+from dgpnet.segmenter.support import ImageSource, Origin, Prepared, pixels_of, prepare, read_examples
 from dgpnet.weights import sealed
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Concept:
 
     def segment(
         self,
-        photo: Source,
+        photo: ImageSource,
         *,
         threshold: float | None = None,
         min_likeness: float = 0.0,
@@ -132,7 +132,7 @@ class Concept:
     @overload
     def segment_all(
         self,
-        photos: Iterable[Source],
+        photos: Iterable[ImageSource],
         *,
         threshold: float | None = ...,
         min_likeness: float = ...,
@@ -144,7 +144,7 @@ class Concept:
     @overload
     def segment_all(
         self,
-        photos: Iterable[Source],
+        photos: Iterable[ImageSource],
         *,
         threshold: float | None = ...,
         min_likeness: float = ...,
@@ -155,7 +155,7 @@ class Concept:
 
     def segment_all(
         self,
-        photos: Iterable[Source],
+        photos: Iterable[ImageSource],
         *,
         threshold: float | None = None,
         min_likeness: float = 0.0,
@@ -212,7 +212,7 @@ class Concept:
             raise Error("This model has no plain similarity to tell likeness by; leave min_likeness out.")
         return how
 
-    def _read(self, source: Source, how: _How) -> tuple[NDArray[np.uint8], Prepared | None]:
+    def _read(self, source: ImageSource, how: _How) -> tuple[NDArray[np.uint8], Prepared | None]:
         """A photograph, and it at the network's size unless it is to be seen in tiles."""
         photo = read_photo(source, max_pixels=how.max_pixels)
         return photo, None if how.tile else prepare(photo, self.segmenter.engine.config)
@@ -238,7 +238,7 @@ class Concept:
 
     # -- growing and shrinking -----------------------------------------------------------------------------------------
 
-    def extend(self, photos: Iterable[Source], masks: Iterable[Source]) -> Concept:
+    def extend(self, photos: Iterable[ImageSource], masks: Iterable[ImageSource]) -> Concept:
         """With more examples of the same classes: the same as having learned from all of them at once.
 
         Arguments:
@@ -278,7 +278,7 @@ class Concept:
             memory = self.memory.without(example)
         return replace(self, memory=memory, origins=origins)
 
-    def suggest(self, photos: Iterable[Source], *, budget: int = 5) -> list[int]:
+    def suggest(self, photos: Iterable[ImageSource], *, budget: int = 5) -> list[int]:
         """Which of the photographs to annotate next, given what is known.
 
         Arguments:

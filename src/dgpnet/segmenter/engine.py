@@ -16,7 +16,7 @@ from dgpnet.network import Config, Memory, Points
 from dgpnet.network.fast import Predictor
 from dgpnet.segmenter.segmentation import Maps
 from dgpnet.segmenter.streams import batches
-from dgpnet.segmenter.support import Prepared, Shot, Source, as_input, padded, prepare
+from dgpnet.segmenter.support import ImageSource, Prepared, Shot, as_input, padded, prepare
 from dgpnet.segmenter.tiles import blend_weights, tile_corners, tile_side
 
 #: Photographs that go through the network together.
@@ -46,7 +46,7 @@ class Engine:
         """How many photographs to take through the network at once."""
         return max(1, BATCH.get(self.device.type, BATCH["cpu"]) // classes)
 
-    def read(self, source: Source, max_pixels: int = MAX_PIXELS) -> Prepared:
+    def read(self, source: ImageSource, max_pixels: int = MAX_PIXELS) -> Prepared:
         """Decode a photograph and bring it to the network's size."""
         return prepare(read_photo(source, max_pixels=max_pixels), self.config)
 

@@ -21,7 +21,7 @@ from dgpnet.segmenter.calibration import Calibration
 from dgpnet.segmenter.concept import Concept, check_shown
 from dgpnet.segmenter.engine import Engine
 from dgpnet.segmenter.suggest import encode, order
-from dgpnet.segmenter.support import Source, read_examples
+from dgpnet.segmenter.support import ImageSource, read_examples
 
 #: What convolutions can be computed in.
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -75,7 +75,11 @@ class Segmenter:
         return weights.fingerprint(self.network)
 
     def learn(
-        self, photos: Iterable[Source], masks: Iterable[Source], *, classes: Iterable[str] | Legend | None = None
+        self,
+        photos: Iterable[ImageSource],
+        masks: Iterable[ImageSource],
+        *,
+        classes: Iterable[str] | Legend | None = None,
     ) -> Concept:
         """Learn C classes from K ≥ 1 photographs and their masks.
 
@@ -100,7 +104,7 @@ class Segmenter:
         check_shown(origins, legend.names)
         return Concept(self, self.engine.remember(shots), legend, origins)
 
-    def suggest(self, photos: Iterable[Source], *, budget: int = 5) -> list[int]:
+    def suggest(self, photos: Iterable[ImageSource], *, budget: int = 5) -> list[int]:
         """Which of the photographs to annotate first, before any mask exists.
 
         Arguments:

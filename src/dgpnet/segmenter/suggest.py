@@ -22,7 +22,7 @@ from dgpnet.learners import GaussianLearner
 from dgpnet.learners.gaussian import LearnedGaussian
 from dgpnet.network import Memory
 from dgpnet.segmenter.streams import ahead, batches
-from dgpnet.segmenter.support import Prepared, Source, padded, pixels_of
+from dgpnet.segmenter.support import ImageSource, Prepared, padded, pixels_of
 
 if TYPE_CHECKING:
     from dgpnet.segmenter.model import Segmenter
@@ -54,7 +54,7 @@ class Pool:
         return self
 
 
-def encode(segmenter: Segmenter, photos: Iterable[Source], *, max_pixels: int = MAX_PIXELS) -> Pool:
+def encode(segmenter: Segmenter, photos: Iterable[ImageSource], *, max_pixels: int = MAX_PIXELS) -> Pool:
     """Photographs as `order` takes them, read and encoded a few at a time."""
     level, _ = _deepest(segmenter)
     network, engine = segmenter.network, segmenter.engine
@@ -62,7 +62,7 @@ def encode(segmenter: Segmenter, photos: Iterable[Source], *, max_pixels: int = 
     readable: list[int] = []
     found = [torch.empty(0, GRID**2, network.config.features, dtype=torch.half, device=segmenter.device)]
 
-    def good(stream: Iterable[tuple[Source, Future[Prepared]]]) -> Iterator[Prepared]:
+    def good(stream: Iterable[tuple[ImageSource, Future[Prepared]]]) -> Iterator[Prepared]:
         for i, (_, future) in enumerate(stream):
             error = future.exception()
             if isinstance(error, Error):

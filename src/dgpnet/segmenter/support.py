@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dgpnet.network import Config
 
 #: What a photograph or a mask may be: a path, the bytes of a file, a PIL image, an array or a tensor.
-Source = str | os.PathLike[str] | bytes | Image.Image | NDArray[Any] | Tensor
+ImageSource = str | os.PathLike[str] | bytes | Image.Image | NDArray[Any] | Tensor
 #: As many as an 8-bit mask has values for, besides background and ignore.
 MAX_CLASSES = IGNORE - 1
 #: The deepest stride: what photographs are padded to a multiple of.
@@ -111,8 +111,8 @@ def as_input(photos: Sequence[NDArray[np.uint8]], device: torch.device, *, count
 
 
 def read_examples(
-    photos: Iterable[Source],
-    masks: Iterable[Source],
+    photos: Iterable[ImageSource],
+    masks: Iterable[ImageSource],
     classes: Iterable[str] | Legend | None,
     config: Config,
     *,
@@ -202,7 +202,9 @@ class _Read:
     masks: dict[int, NDArray[np.bool_]]
 
 
-def _pairs(photos: Iterable[Source], masks: Iterable[Source]) -> Iterator[tuple[int, Source, Source]]:
+def _pairs(
+    photos: Iterable[ImageSource], masks: Iterable[ImageSource]
+) -> Iterator[tuple[int, ImageSource, ImageSource]]:
     every = zip_longest(each("photos", photos, single=3), each("masks", masks, single=2), fillvalue=_MISSING)
     for i, (photo, mask) in enumerate(every):
         if photo is _MISSING or mask is _MISSING:
@@ -210,11 +212,13 @@ def _pairs(photos: Iterable[Source], masks: Iterable[Source]) -> Iterator[tuple[
         yield i, photo, mask
 
 
-def _cost(pair: tuple[int, Source, Source]) -> int:
+def _cost(pair: tuple[int, ImageSource, ImageSource]) -> int:
     return pixels_of(pair[1])
 
 
-def _read(i: int, photo_source: Source, mask_source: Source, config: Config, first: int, coded: bool) -> _Read:
+def _read(
+    i: int, photo_source: ImageSource, mask_source: ImageSource, config: Config, first: int, coded: bool
+) -> _Read:
     name = _name(mask_source, f"mask {i}")
     photo = read_photo(photo_source)
     size = (photo.shape[0], photo.shape[1])
@@ -229,7 +233,7 @@ def _read(i: int, photo_source: Source, mask_source: Source, config: Config, fir
     )
 
 
-def _name(source: Source, otherwise: str) -> str:
+def _name(source: ImageSource, otherwise: str) -> str:
     return path_of("mask", source) if isinstance(source, str | os.PathLike) else otherwise
 
 
@@ -270,7 +274,7 @@ def _shot(read: _Read, classes: int) -> Shot:
     return Shot(photo, masks, Origin(read.name, side, shown, digest.hexdigest()))
 
 
-def pixels_of(source: Source) -> int:
+def pixels_of(source: ImageSource) -> int:
     """Pixels of a photograph without decoding it; 0 where they cannot be known, which reading it will explain."""
     try:
         if isinstance(source, str | os.PathLike | bytes):
