@@ -18,7 +18,8 @@ from torch import Tensor
 from dgpnet.errors import Error
 
 HISTOGRAM_BINS = 1024
-_LOGIT_RANGE = 16.0  # the histogram's bins are even in the logit of the uncertainty, where most pixels are far from 1/2
+#: The histogram's bins are even in the logit of the uncertainty, where most pixels are far from 1/2.
+_LOGIT_RANGE = 16.0
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -32,8 +33,8 @@ def confusion(predicted: Tensor, target: Tensor) -> Tensor:
     """
     if predicted.shape != target.shape:
         raise Error(
-            f"a prediction of shape {tuple(predicted.shape)} cannot be compared with a target of shape"
-            f" {tuple(target.shape)}: resize the prediction to the target's size first"
+            f"A prediction of shape {tuple(predicted.shape)} cannot be compared with a target of shape"
+            f" {tuple(target.shape)}: resize the prediction to the target's size first."
         )
     foreground, background, found = target == 1, target == 0, predicted.bool()
     cells = (found & foreground, found & background, ~found & foreground, ~found & background)
@@ -74,14 +75,14 @@ class IoU:
         """Adds episodes: classes (E,) the class of each, counts (E, 4) from `confusion`."""
         classes, counts = np.atleast_1d(np.asarray(classes, np.int64)), np.atleast_2d(np.asarray(counts, np.int64))
         if counts.shape != (len(classes), 4):
-            raise Error(f"counts of shape {counts.shape} do not fit {len(classes)} classes: give one row of four each")
+            raise Error(f"counts of shape {counts.shape} do not fit {len(classes)} classes: give one row of four each.")
         self._classes.append(classes)
         self._counts.append(counts)
 
     def compute(self, *, resamples: int = 1000, seed: int = 0) -> Scores:
         """The scores of all episodes added so far; `resamples` bootstrap draws from `seed` give the interval."""
         if not self._classes:
-            raise Error("no episode was scored: call update at least once before compute")
+            raise Error("No episode was scored: call update at least once before compute.")
         classes, counts = np.concatenate(self._classes), np.concatenate(self._counts)
         names, index = np.unique(classes, return_inverse=True)
         per_class = _class_iou(index, counts, len(names))
@@ -255,7 +256,7 @@ def isotonic(x: ArrayLike, y: ArrayLike, weight: ArrayLike | None = None) -> Flo
     if len(x) == 0 or not len(x) == len(y) == len(weight) or (weight <= 0).any():
         raise Error(
             f"{len(x)} x, {len(y)} y and {len(weight)} weights given: give as many of each, at least one, with"
-            " positive weights"
+            " positive weights."
         )
     _, index = np.unique(x, return_inverse=True)
     total = np.bincount(index, weights=weight)

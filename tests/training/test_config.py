@@ -83,8 +83,8 @@ def test_settings_reach_every_depth(config: Make) -> None:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("rates=1", "did you mean rate"),
-        ("network.kernal=se", "did you mean kernel"),
+        ("rates=1", "perhaps rate is meant"),
+        ("network.kernal=se", "perhaps kernel is meant"),
         ("nothing.kernel=se", "names no field"),
         ("rate", "write field=value"),
         ("rate=fast", "should be a number"),

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+#: Stride, padding, dilation and groups of a convolution.
 How = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int]
-"""Stride, padding, dilation and groups of a convolution."""
 
 
 def how(convolution: nn.Conv2d) -> How:

@@ -118,7 +118,7 @@ def axis_over(values: Sequence[float], start: float, end: float, log: bool, pad:
     low, high = min(finite), max(finite)
     if log:
         if low <= 0:
-            raise Error(f"a logarithmic axis cannot show {low:g}: give positive values or a linear axis")
+            raise Error(f"A logarithmic axis cannot show {low:g}: give positive values or a linear axis.")
         low, high = (low, high) if high > low else (low / 2, high * 2)
         return Axis(low / 1.2, high * 1.2, start, end, True) if pad else Axis(low, high, start, end, True)
     room = (high - low) * 0.08 if high > low else abs(high) or 1.0

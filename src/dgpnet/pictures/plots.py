@@ -15,7 +15,7 @@ from dgpnet.errors import Error
 from dgpnet.pictures.canvas import FAINT_INK, INK, RULE, Axis, Canvas, Colour, axis_over, font, number, spell
 from dgpnet.pictures.photographs import Picture
 
-# Distinct for colour-blind readers and in grey, in the order in which series are drawn.
+#: Distinct for colour-blind readers and in grey, in the order in which series are drawn.
 COLOURS: tuple[Colour, ...] = (
     (0, 94, 168),
     (213, 84, 0),
@@ -56,7 +56,7 @@ def line_plot(
     """Lines with dots and error bars, a legend above them, axes that can be logarithmic. size: nominal (w, h)."""
     points = [(x, y) for s in series for x, y in zip(s.x, s.y, strict=True) if math.isfinite(y)]
     if not points:
-        raise Error("a plot needs at least one finite point: give a series with x and y")
+        raise Error("A plot needs at least one finite point: give a series with x and y.")
     canvas, left, top, right, bottom = _sheet(series, title, x_label, y_label, size)
     x_axis = axis_over([x for x, _ in points], left + 14, right - 14, log_x, pad=False)
     ends = [y for _, y in points] if log_y else [v for s in series for v in _ends(s)]
@@ -93,7 +93,7 @@ def bar_plot(
     if not groups or not series or any(len(s.y) != len(groups) for s in series):
         raise Error(
             f"bars for {len(groups)} groups need as many values in each series"
-            f" ({', '.join(str(len(s.y)) for s in series)} given)"
+            f" ({', '.join(str(len(s.y)) for s in series)} given)."
         )
     legend = series if len(series) > 1 else ()
     canvas, left, top, right, bottom = _sheet(legend, title, "", y_label, size)

@@ -31,7 +31,12 @@ EACH = 4
 
 @dataclass(frozen=True, eq=False)
 class Segmentation:
-    """What was found in a photograph of size (H, W), with C classes.
+    """What was found in a photograph of size (H, W), with C classes. `Concept.segment` makes it:
+
+        >>> found
+        Segmentation(64 × 48: mug ...%; score ...)
+        >>> found.probability.shape
+        (2, 48, 64)
 
     mask          uint8 (H, W): 0 background, 1 … C
     probability   float32 (C + 1, H, W), background first; sums to 1
@@ -62,7 +67,15 @@ class Segmentation:
         return self.legend.names
 
     def shares(self) -> tuple[float, ...]:
-        """The part of the photograph that each class has, in [0, 1]: C numbers."""
+        """The part of the photograph that each class has.
+
+        Returns:
+            C numbers in [0, 1].
+
+        Example:
+            >>> all(0 <= share <= 1 for share in found.shares())
+            True
+        """
         counts = np.bincount(self.mask.ravel(), minlength=256)[1 : len(self.classes) + 1]
         return tuple((counts / self.mask.size).tolist())
 
@@ -73,7 +86,15 @@ class Segmentation:
         return f"Segmentation({width} × {height}: {listed}; score {self.score:.2f})"
 
     def overlay(self) -> Picture:
-        """The photograph with what was found drawn in, in the classes' colours; a PIL image."""
+        """The photograph with what was found drawn in, in the classes' colours.
+
+        Returns:
+            a PIL image of the photograph's size.
+
+        Example:
+            >>> found.overlay().size
+            (64, 48)
+        """
         return overlay(self.photo, self.mask, colours=self.legend.colours)
 
     def _repr_png_(self) -> bytes:

@@ -226,7 +226,7 @@ def with_settings(config: TrainConfig, settings: Sequence[str]) -> TrainConfig:
         for parent in parents:
             place = place.get(parent) if isinstance(place, dict) else None
         if not isinstance(place, dict):
-            raise Error(f"The setting {setting!r} names no field: {_guess('.'.join(parents), fields)}")
+            raise Error(f"The setting {setting!r} names no field: {_guess('.'.join(parents), fields)}.")
         place[last] = value
     return _build(config, fields, "")
 
@@ -250,7 +250,7 @@ def _build(default: T, fields: Any, where: str) -> T:
     prefix = f"{where}." if where else ""
     for name in fields:
         if name not in known:
-            raise Error(f"A training configuration has no field {prefix}{name}: {_guess(name, known)}")
+            raise Error(f"A training configuration has no field {prefix}{name}: {_guess(name, known)}.")
     return type(default)(**{name: _fit(prefix + name, value, known[name]) for name, value in fields.items()})
 
 
@@ -284,7 +284,7 @@ def _items(value: Any) -> Sequence[Any]:
 
 def _guess(name: str, known: Mapping[str, Any]) -> str:
     close = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}."
+    return f"perhaps {close[0]} is meant" if close else f"there are {', '.join(known)}"
 
 
 def _require(config: TrainConfig, name: str, holds: bool, what: str) -> None:

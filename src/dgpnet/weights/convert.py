@@ -15,9 +15,9 @@ from dgpnet.images import MEAN, STD
 
 Tensors = dict[str, Tensor]
 
-# Keras' BatchNorm epsilon less PyTorch's: added to the variance, so that both divide by the same.
+#: Keras' BatchNorm epsilon less PyTorch's: added to the variance, so that both divide by the same.
 _EPSILON_DIFFERENCE = 1e-3 - 1e-5
-# Keras' ResNet takes blue, green, red in 0..255 less this mean (given here as red, green, blue).
+#: Keras' ResNet takes blue, green, red in 0..255 less this mean (given here as red, green, blue).
 _CAFFE_MEAN = (123.68, 116.779, 103.939)
 # EfficientNet-Lite takes red, green, blue as (x - 127) / 128.
 _LITE_MEAN, _LITE_SCALE = 127.0, 128.0
@@ -58,7 +58,7 @@ def from_keras(tensors: Mapping[str, Tensor]) -> Tensors:
             converted[f"{convolution}.weight"] = kernel.contiguous()
             missing = [name for name in _KERAS_BATCH_NORM if f"{batch_norm}/{name}" not in tensors]
             if missing:
-                raise Error(f"the weights have {key} but not {batch_norm}/{missing[0]}; download them again.")
+                raise Error(f"The weights have {key} but not {batch_norm}/{missing[0]}; download them again.")
             for name, ours in _KERAS_BATCH_NORM.items():
                 converted[f"{normalisation}.{ours}"] = tensors[f"{batch_norm}/{name}"].clone()
             converted[f"{normalisation}.running_mean"] -= bias

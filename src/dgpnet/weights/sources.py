@@ -28,7 +28,7 @@ def read_tensors(path: str | Path, *, allow_pickle: bool = False) -> tuple[dict[
     """
     path = Path(path)
     if not path.exists():
-        raise Error(f"there are no weights at {path}; give the path of {KINDS}.")
+        raise Error(f"There are no weights at {path}; give the path of {KINDS}.")
     if path.is_dir():
         return _read_tfjs_folder(path), {}
     if path.suffix == ".safetensors":
@@ -132,15 +132,15 @@ def _read_tfjs(model: bytes, read: Callable[[str], bytes]) -> dict[str, Tensor]:
             offset = 0
             for weight in group["weights"]:
                 if weight["dtype"] != "float32" or "quantization" in weight:
-                    raise Error(f"the tensor {weight['name']} is not plain float32; convert an unquantised model.")
+                    raise Error(f"The tensor {weight['name']} is not plain float32; convert an unquantised model.")
                 shape = tuple(weight["shape"])
                 numbers = np.frombuffer(content, "<f4", int(np.prod(shape)), offset).reshape(shape)
                 tensors[weight["name"]] = torch.from_numpy(numbers.copy())
                 offset += numbers.nbytes
     except (KeyError, TypeError, FileNotFoundError, json.JSONDecodeError) as error:
-        raise Error(f"the TensorFlow.js model is incomplete ({error}); download it again.") from error
+        raise Error(f"The TensorFlow.js model is incomplete ({error}); download it again.") from error
     except ValueError as error:
         if isinstance(error, Error):
             raise
-        raise Error(f"the TensorFlow.js model's shards are too short ({error}); download it again.") from error
+        raise Error(f"The TensorFlow.js model's shards are too short ({error}); download it again.") from error
     return tensors

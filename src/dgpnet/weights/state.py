@@ -9,7 +9,7 @@ from torch.overrides import TorchFunctionMode
 
 from dgpnet.errors import Error
 
-# BatchNorm's counter of batches: older files lack it, and nothing here reads it.
+#: BatchNorm's counter of batches: older files lack it, and nothing here reads it.
 _OPTIONAL = "num_batches_tracked"
 _HALF_MAX = torch.finfo(torch.float16).max
 

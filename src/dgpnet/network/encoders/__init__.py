@@ -13,7 +13,7 @@ __all__ = ["ENCODERS", "STRIDES_ON", "Body", "FrozenStatistics", "build_encoder"
 
 STRIDES_ON = ("3x3", "1x1")
 
-# Each takes stride_on.
+#: Each takes stride_on.
 ENCODERS: dict[str, Callable[[str], Body]] = {
     **{name: partial(resnet, name) for name in DEPTHS},
     "efficientnet_lite0": lambda stride_on: EfficientNetLite0(),
@@ -41,7 +41,7 @@ def build_encoder(name: str, stride_on: str = "3x3", options: Mapping[str, Any] 
             raise Error(f"encoder {name} has no option {', '.join(sorted(unknown))}; it has config, mean and std.")
         return HuggingFace(name.removeprefix(HUGGING_FACE), **(options or {}))
     if name not in ENCODERS:
-        raise Error(f"there is no encoder {name!r}; choose one of {', '.join(ENCODERS)} or {HUGGING_FACE}<name>.")
+        raise Error(f"There is no encoder {name!r}; choose one of {', '.join(ENCODERS)} or {HUGGING_FACE}<name>.")
     if options:
         raise Error(f"encoder {name} takes no options, but was given {', '.join(options)}; remove them.")
     return ENCODERS[name](stride_on)

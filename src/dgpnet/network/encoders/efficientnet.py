@@ -8,10 +8,10 @@ from torch import Tensor, nn
 from dgpnet.network.encoders.body import Body, FrozenStatistics, convolve
 from dgpnet.network.fused import Foldable, FusedConv
 
-# TensorFlow's epsilon, which the weights were trained with.
+#: TensorFlow's epsilon, which the weights were trained with.
 EPSILON = 1e-3
 
-# (repeats, kernel, stride, expansion, channels) of each stage; the last stage of each stride from 4 on is a feature.
+#: (repeats, kernel, stride, expansion, channels) of each stage; the last stage of each stride from 4 on is a feature.
 STAGES = (
     (1, 3, 1, 1, 16),
     (2, 3, 2, 6, 24),

@@ -176,7 +176,7 @@ def _read(kind: Any, name: str, **options: Any) -> Any:
     except (OSError, ValueError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise Error(
-            f"the Hugging Face backbone {name!r} cannot be had ({reason}); give the name of a model with a backbone "
+            f"The Hugging Face backbone {name!r} cannot be had ({reason}); give the name of a model with a backbone "
             "and safetensors weights, or the folder of one that was downloaded."
         ) from error
 
