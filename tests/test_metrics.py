@@ -111,7 +111,7 @@ def test_reset_forgets_and_nothing_scored_is_an_error():
     iou = metrics.IoU()
     iou.update([1], [[3, 1, 0, 4]])
     iou.reset()
-    with pytest.raises(Error, match="no episode"):
+    with pytest.raises(Error, match="No episode"):
         iou.compute()
     with pytest.raises(Error, match="four"):
         iou.update([1, 2], [[3, 1, 0, 4]])

@@ -125,7 +125,7 @@ def test_damaged_and_unknown_files_are_named(tmp_path: Path, name: str) -> None:
 
 
 def test_absent_and_empty_places_are_named(tmp_path: Path) -> None:
-    with pytest.raises(Error, match="there are no weights"):
+    with pytest.raises(Error, match="There are no weights"):
         read_tensors(tmp_path / "none")
     with pytest.raises(Error, match="no model"):
         read_tensors(tmp_path)
