@@ -478,6 +478,8 @@ def test_load_takes_a_path_and_names_what_is_missing(tmp_path):
         load(tmp_path / "missing.safetensors")
     with pytest.raises(Error, match="no device"):
         load(path, device="quantum")
+    with pytest.raises(Error, match="tiny is neither a model's name nor a file; give default, small, or the path"):
+        load("tiny")
 
 
 def test_nothing_needs_a_gradient(segmenter):

@@ -74,3 +74,25 @@ def test_background_lets_the_first_failure_out_and_drops_the_rest():
 def test_batches_keep_the_order_and_the_rest():
     assert list(batches(range(7), 3)) == [[0, 1, 2], [3, 4, 5], [6]]
     assert list(batches([], 3)) == []
+
+
+def test_a_stream_can_be_closed_by_one_of_its_own_threads():
+    """As when what nobody closed is collected there."""
+    asked, said = threading.Event(), []
+
+    def work(item):
+        if item == 1:
+            asked.wait(10)
+            try:
+                stream.close()
+            except BaseException as error:
+                said.append(error)
+
+    stream = ahead(range(100), work, cost=lambda item: 1, window=2)
+    next(stream)
+    asked.set()
+    for _ in range(200):
+        time.sleep(0.01)
+        if stream.gi_frame is None:
+            break
+    assert stream.gi_frame is None and said == []

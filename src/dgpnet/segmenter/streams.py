@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,6 +14,8 @@ from dgpnet.files import at_once
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+#: How the names of threads begin that work ahead.
+READER = "ahead"
 #: Pixels of decoded photographs that may wait in one queue, 300 MB of RGB; one photograph that is larger may too.
 PIXELS_IN_FLIGHT = 100_000_000
 
@@ -33,23 +36,25 @@ def ahead(
     window = window or 4 * at_once()
     waiting: deque[tuple[Item, Future[Result], int]] = deque()
     spent = 0
-    with ThreadPoolExecutor(at_once(), thread_name_prefix="ahead") as pool:
-        try:
-            for item in items:
-                price = cost(item)
-                while waiting and (len(waiting) >= window or spent + price > limit):
-                    first, future, paid = waiting.popleft()
-                    _settle(future)
-                    yield first, future
-                    spent -= paid
-                waiting.append((item, pool.submit(work, item), price))
-                spent += price
-            while waiting:
-                first, future, _ = waiting.popleft()
+    pool = ThreadPoolExecutor(at_once(), thread_name_prefix=READER)
+    try:
+        for item in items:
+            price = cost(item)
+            while waiting and (len(waiting) >= window or spent + price > limit):
+                first, future, paid = waiting.popleft()
                 _settle(future)
                 yield first, future
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+                spent -= paid
+            waiting.append((item, pool.submit(work, item), price))
+            spent += price
+        while waiting:
+            first, future, _ = waiting.popleft()
+            _settle(future)
+            yield first, future
+    finally:
+        # One that nobody closed is collected in any thread: one of its own must not wait for itself.
+        own = threading.current_thread().name.startswith(READER)
+        pool.shutdown(wait=not own, cancel_futures=True)
 
 
 def _settle(future: Future[Result]) -> None:
