@@ -52,7 +52,7 @@ def test_a_table_is_trained_tested_and_written(tmp_path: Path, capsys: pytest.Ca
         (["kernels", "--folds", "one"], "--folds takes numbers"),
         (["kernels", "--device", "abacus"], "There is no device 'abacus' here"),
         (["kernels", "--root", "/no/such/folder"], "/no/such/folder does not exist"),
-        (["kernels", "--scale", "mini"], "the dataset pascal needs a root"),
+        (["kernels", "--scale", "mini"], "The dataset pascal needs a root"),
         (["kernels", *SMALL, "--set", "colour=red"], "A training configuration has no field colour"),
     ],
 )

@@ -15,12 +15,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dgpnet.data import Cache, Dataset, Mixture, build, cached, default_folder, narrow, sample_batch, verify
+from dgpnet.data import Cache, Dataset, Mixture, build, cached, narrow, sample_batch, verify
 from dgpnet.data import cache as cache_module
 from dgpnet.data.augment import Augmentation, render
 from dgpnet.data.cache import keep_labels
 from dgpnet.errors import Error
-from dgpnet.files import write_record
+from dgpnet.files import cache_folder, write_record
 from dgpnet.images import resize_mask, resize_photo
 from tests.damage import Damage, damage
 
@@ -300,10 +300,10 @@ def test_a_damaged_chunk_of_a_killed_build_is_made_again(toy, tmp_path: Path, mo
 
 def test_where_caches_are(monkeypatch) -> None:
     monkeypatch.setenv("DGPNET_CACHE", "/somewhere")
-    assert default_folder() == Path("/somewhere")
+    assert cache_folder() == Path("/somewhere")
     monkeypatch.delenv("DGPNET_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
-    assert default_folder() == Path("/cache/dgpnet")
+    assert cache_folder() == Path("/cache/dgpnet")
 
 
 def test_two_processes_build_one_cache(toy, tmp_path: Path) -> None:

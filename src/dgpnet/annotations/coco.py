@@ -445,4 +445,4 @@ def _compressed(counts: Ints) -> bytes:
     place = np.arange(last[-1] + 1) - np.repeat(last - lengths + 1, lengths)
     digits = np.repeat(values, lengths) >> (5 * place) & 0x1F
     digits += np.where(place < np.repeat(lengths, lengths) - 1, 0x20, 0) + 48
-    return digits.astype(np.uint8).tobytes()
+    return bytes(digits.astype(np.uint8))

@@ -138,7 +138,8 @@ def _simplified(points: Float, tolerance: float) -> Float:
             if distance.max() > tolerance:
                 stays[middle] = True
                 open_ += ((first, middle), (middle, last))
-    return xy[:-1][stays[:-1]]
+    kept: Float = xy[:-1][stays[:-1]]
+    return kept
 
 
 def _distance(points: Float, start: Float, end: Float) -> Float:

@@ -149,8 +149,10 @@ def look(path: Path, max_pixels: int) -> Shown:
 
 def _is_white(painted: Painted, places: NDArray[np.int64]) -> NDArray[np.bool_]:
     if painted.table is not None:
-        return painted.table[places] == WHITE_COLOUR
-    return places == (DEEP_WHITE if places.max(initial=0) > WHITE else WHITE)
+        white: NDArray[np.bool_] = painted.table[places] == WHITE_COLOUR
+    else:
+        white = places == (DEEP_WHITE if places.max(initial=0) > WHITE else WHITE)
+    return white
 
 
 def _deep(image: Image.Image, path: Path) -> Places:

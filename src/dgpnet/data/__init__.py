@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dgpnet.data.augment import PAPER, STRONG, Augmentation, normalise, render
-from dgpnet.data.cache import Cache, cached, default_folder, verify
+from dgpnet.data.cache import Cache, cached, verify
 from dgpnet.data.coco import coco
 from dgpnet.data.composites import composites
 from dgpnet.data.dataset import Dataset, Files, Mixture, label_of, narrow
@@ -50,7 +50,6 @@ __all__ = [
     "build",
     "cached",
     "check",
-    "default_folder",
     "episode",
     "episodes",
     "episodes_from_file",

@@ -24,8 +24,7 @@ from dgpnet.data.dataset import ANCHORS, IDS_OF_A_SET, Dataset, Mixture, Pair
 from dgpnet.data.masks import MaskStore, pack
 from dgpnet.data.parallel import Progress, parallel_map
 from dgpnet.errors import Error, refusal
-from dgpnet.files import atomic, read_record, remove_leftovers, require_space, write_record
-from dgpnet.files import cache_folder as default_folder
+from dgpnet.files import atomic, cache_folder, read_record, remove_leftovers, require_space, write_record
 from dgpnet.images import IGNORE, resize_mask, resize_photo
 
 #: Of cache.json; a cache of another one is built again.
@@ -128,7 +127,7 @@ def cached(
         return mixture.with_pairs(dataset.classes, [p for p in dataset.pairs if p in there])
     if not len(dataset):
         raise Error(f"{dataset.name} has no photographs; check its folder and lists.")
-    home = Path(folder) if folder is not None else default_folder()
+    home = Path(folder) if folder is not None else cache_folder()
     place = home / f"{dataset.name}-{dataset.fingerprint()[:16]}-{size}"
     cache = _whole(place)
     if cache is None:

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from dgpnet.annotations import coco as annotations
 from dgpnet.annotations import reading, shapes
 from dgpnet.annotations.runs import Runs
-from dgpnet.data.cache import default_folder, raise_broken
+from dgpnet.data.cache import raise_broken
 from dgpnet.data.dataset import LABELS, Dataset, Pair, check_fold, class_id_of, files_fingerprint, in_fold
 from dgpnet.data.masks import MaskStore, pack
 from dgpnet.data.parallel import parallel_map
 from dgpnet.data.scan import MIN_PIXELS, count_pixels, pairs_of
 from dgpnet.errors import Error
-from dgpnet.files import inside
+from dgpnet.files import cache_folder, inside
 from dgpnet.images import IGNORE, MAX_PIXELS, photo_size, read_photo
 
 FOLDS = 4
@@ -135,7 +135,7 @@ def read_coco(
     small = all(isinstance(c, int) and 1 <= c <= LABELS for c in names)
     in_order = sorted(names, key=lambda c: (isinstance(c, str), c))
     ids = {c: int(c) if small else class_id_of(n) for n, c in enumerate(in_order)}
-    home = Path(cache) if cache is not None else default_folder()
+    home = Path(cache) if cache is not None else cache_folder()
     prefix = home / f"{name}-{hashlib.sha256(text).hexdigest()[:16]}-{variant}"
     photos = {key: _photograph(file, key, record) for key, record in parsed.images.items()}
     if not MaskStore.exists(prefix):

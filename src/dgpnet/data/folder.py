@@ -18,13 +18,12 @@ from dgpnet.annotations.codes import Meaning
 from dgpnet.annotations.folder import Masks
 from dgpnet.annotations.painted import Shown
 from dgpnet.annotations.reading import Photos, Request
-from dgpnet.data.cache import default_folder
 from dgpnet.data.coco import read_coco
 from dgpnet.data.dataset import IDS_OF_A_SET, LABELS, Dataset, Files, Pair, check_fold, files_fingerprint, in_fold
 from dgpnet.data.parallel import parallel_map
 from dgpnet.data.scan import count_pixels, pairs_of
 from dgpnet.errors import Error, refusal
-from dgpnet.files import atomic
+from dgpnet.files import atomic, cache_folder
 from dgpnet.images import IGNORE, MAX_PIXELS
 
 MIN_PIXELS = 16 * 16  # own sets have smaller photographs and objects than the benchmarks
@@ -171,7 +170,7 @@ def _labels(base: Path, masks: Masks) -> tuple[int, ...]:
 
 def _look(base: Path, cache: str | Path | None, workers: int | None, masks: list[Path]) -> list[Shown | str]:
     """What masks show, by several processes, and kept for the next time."""
-    home = Path(cache) if cache is not None else default_folder()
+    home = Path(cache) if cache is not None else cache_folder()
     names = [mask.relative_to(base).as_posix() for mask in masks]
     place = home / f"{base.resolve().name}-{files_fingerprint(base, names, 'shown')[:16]}-shown.json"
     try:

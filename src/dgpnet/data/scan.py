@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dgpnet.data.cache import CHUNK, default_folder, raise_broken, verify
+from dgpnet.data.cache import CHUNK, raise_broken, verify
 from dgpnet.data.dataset import IDS_OF_A_SET, Dataset, Pair
 from dgpnet.data.parallel import parallel_map
 from dgpnet.errors import Error
-from dgpnet.files import atomic
+from dgpnet.files import atomic, cache_folder
 
 MIN_PIXELS = 2 * 32 * 32  # PROTOCOL: a pair has at least as many foreground pixels
 
@@ -21,7 +21,7 @@ def count_pixels(dataset: Dataset, folder: str | Path | None = None, workers: in
 
     Masks that cannot be read are all named in one Error.
     """
-    home = Path(folder) if folder is not None else default_folder()
+    home = Path(folder) if folder is not None else cache_folder()
     place = home / f"{dataset.name}-{dataset.fingerprint()[:16]}-pixels.npy"
     if place.exists():
         return np.asarray(np.load(place))
