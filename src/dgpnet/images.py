@@ -61,15 +61,19 @@ _TURNS: Final = {
 
 
 def _palette() -> NDArray[np.uint8]:
-    """(256, 3) uint8: black, the seven colours of Okabe and Ito, then hues a golden section apart; IGNORE is pale."""
-    colour_blind_safe = [(0, 0, 0), (230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66)]
-    colour_blind_safe += [(0, 114, 178), (213, 94, 0), (204, 121, 167)]
+    """(256, 3) uint8: black, seven colours of Okabe and Ito, 17 as far from all before as can be seen, then hues a
+    golden section apart; IGNORE is pale."""
+    far_apart = [(0, 0, 0), (230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66)]
+    far_apart += [(0, 114, 178), (213, 94, 0), (204, 121, 167)]
+    far_apart += [(0, 0, 255), (0, 255, 0), (255, 0, 221), (255, 0, 102), (0, 102, 255), (102, 119, 0)]
+    far_apart += [(153, 255, 136), (119, 17, 136), (119, 51, 34), (0, 255, 255), (255, 170, 136), (204, 136, 255)]
+    far_apart += [(0, 153, 0), (170, 68, 255), (187, 204, 136), (255, 0, 34), (153, 0, 85)]
     n = np.arange(256)
     hue = (n * 0.618034 % 1.0)[:, None] * 6.0
     value = (0.95, 0.7, 0.45) @ (n % 3 == np.arange(3)[:, None])
     wave = np.clip(np.abs((hue + np.array([0.0, 4.0, 2.0])) % 6.0 - 3.0) - 1.0, 0.0, 1.0)
     palette: NDArray[np.uint8] = np.round(255 * value[:, None] * (0.3 + 0.7 * wave)).astype(np.uint8)
-    palette[: len(colour_blind_safe)] = colour_blind_safe
+    palette[: len(far_apart)] = far_apart
     palette[IGNORE] = (224, 224, 224)
     palette.flags.writeable = False
     return palette
