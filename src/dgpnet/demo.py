@@ -18,8 +18,7 @@ from dgpnet.data.synthetic import Synthetic
 from dgpnet.images import IGNORE, read_mask, read_photo, write_mask
 from dgpnet.pictures import grid, heat_map, overlay, save
 from dgpnet.segmenter import Segmenter, load
-from dgpnet.segmenter.folder import Job, Options, support_fingerprint
-from dgpnet.segmenter.photographs import find_photographs
+from dgpnet.segmenter.folder import segment_folder
 
 Photo = NDArray[np.uint8]
 Mask = NDArray[np.uint8]
@@ -161,9 +160,8 @@ def _segment(segmenter: Segmenter, scene: Scene, folder: Path) -> Path:
     support = read_support(folder / "painted")
     photos, masks = zip(*((example.photo, example.mask) for example in support.examples), strict=True)
     concept = segmenter.learn(photos, masks, classes=support.legend)
-    options = Options(overlay=True, uncertainty=True, tile=scene.tile)
-    job = Job(found, support=support_fingerprint(support), model=segmenter.fingerprint, options=options)
-    job.run(concept, find_photographs([folder / "photos"]))
+    photographs = [folder / "photos"]
+    segment_folder(concept, photographs, found, painted=support, overlay=True, uncertainty=True, tile=scene.tile)
     return found
 
 

@@ -71,12 +71,24 @@ def test_everything_in_one_folder_works_and_is_not_segmented_itself(here, model)
     assert all(name.startswith("photos/") for name in files(here / "found" / "masks"))
 
 
-def test_results_among_the_photographs_and_a_support_that_is_the_folder_itself(here, model):
-    for _ in range(2):
-        assert run(["segment", "painted", "photos", "--out", "photos", "--model", model]) == 0
-    assert len(files(here / "photos" / "masks")) == 5
+def test_a_support_that_is_the_folder_itself(here, model):
     assert run(["segment", "painted", "painted", "--out", "found", "--model", model]) == 0
     assert files(here / "found" / "masks") == {"images/0.png", "images/1.png"}
+
+
+def test_results_among_the_photographs_are_refused_and_those_below_them_are_no_photographs(here, model, capsys):
+    before = files(here)
+    assert run(["segment", "painted", "photos", "--out", "photos", "--model", model]) == 2
+    assert "photos is both where photographs are" in capsys.readouterr().err
+    assert files(here) == before
+    for out in ("photos/found", "photos/other"):  # the second sees the results of the first
+        assert run(["segment", "painted", "photos", "--out", out, "--model", model, "--overlay"]) == 0
+        assert len(files(here / out / "masks")) == 5
+    assert run(["segment", "painted", "photos/found/overlays", "--out", "more", "--model", model]) == 2
+    assert "among the results of a job" in capsys.readouterr().err
+    assert run(["segment", "painted", "photos", "--out", ".", "--model", model]) == 0  # around them
+    assert run(["segment", "painted", "photos", "--out", ".", "--model", model]) == 0
+    assert len(files(here / "masks")) == 5
 
 
 def test_a_concept_stands_for_its_support(here, model, capsys, monkeypatch):
@@ -116,7 +128,9 @@ def test_a_second_run_skips_and_another_support_is_refused(here, model, capsys):
     assert "threshold (null then, 0.3 now)" in capsys.readouterr().err
     (here / "painted" / "masks" / "1.png").unlink()
     assert run(words) == 2
-    assert "another support" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "1 photograph was taken out of the examples: 1.png" in told
+    assert "--again" in told
     assert {name: (here / "found" / name).read_bytes() for name in files(here / "found")} == before
 
 

@@ -15,13 +15,15 @@ from dgpnet.errors import Error
 from dgpnet.images import read_mask, read_photo
 from dgpnet.network import fast
 from dgpnet.network.fast import Predictor
-from dgpnet.segmenter import Concept, Segmenter, folder, streams
-from dgpnet.segmenter.folder import Job, Options, instance_numbers, support_fingerprint
+from dgpnet.segmenter import Concept, Segmenter, folder, job, masks, streams
+from dgpnet.segmenter.folder import segment_folder
+from dgpnet.segmenter.options import Options
+from dgpnet.segmenter.outputs import counts, numbered, parts
 from dgpnet.segmenter.photographs import find_photographs
 from dgpnet.segmenter.segmentation import judge
 from dgpnet.segmenter.support import prepare
 from tests.capability import needs_half
-from tests.tiny import CONFIG, scenes, tiny_network, tiny_segmenter, write_photos, write_support
+from tests.tiny import CONFIG, scenes, tiny_network, tiny_segmenter, write_photos
 
 
 @pytest.fixture(scope="module")
@@ -30,17 +32,13 @@ def concept() -> Concept:
     return tiny_segmenter().learn(photos, masks, classes=["mug", "spoon"])
 
 
-def job(out: Path, support: str = "s", **options: object) -> Job:
-    return Job(out, support=support, model="m", options=Options(**options))
-
-
 def files(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_every_photograph_gets_its_mask_in_the_folders_of_the_input(tmp_path, concept):
     photos = find_photographs([write_photos(tmp_path / "photos", 10)])
-    outcome = job(tmp_path / "out").run(concept, photos)
+    outcome = segment_folder(concept, photos, tmp_path / "out")
     assert (outcome.done, outcome.before, outcome.failures, outcome.stopped) == (10, 0, {}, None)
     assert files(tmp_path / "out" / "masks") == {f"{photo.key}.png" for photo in photos}
     for photo in photos:
@@ -59,7 +57,9 @@ def test_every_photograph_gets_its_mask_in_the_folders_of_the_input(tmp_path, co
 
 def test_all_that_can_be_asked_for(tmp_path, concept):
     photos = find_photographs([write_photos(tmp_path / "photos", 4)])
-    job(tmp_path / "out", overlay=True, uncertainty=True, instances=True, tile=True, format="coco").run(concept, photos)
+    segment_folder(
+        concept, photos, tmp_path / "out", overlay=True, uncertainty=True, instances=True, tile=True, formats=["coco"]
+    )
     keys = {photo.key for photo in photos}
     for kind, suffix in (("overlays", ".jpg"), ("uncertainty", ".png"), ("instances", ".png")):
         assert files(tmp_path / "out" / kind) == {key + suffix for key in keys}
@@ -85,10 +85,10 @@ def test_classes_that_are_unlike_the_examples_can_be_left_out(tmp_path, concept,
     seen = sorted(one for both in likeness.values() for one in both if one < 1)
     least = (seen[0] + seen[-1]) / 2
     monkeypatch.setattr(folder, "UNLIKE", least)
-    outcome = job(tmp_path / "all", threshold=0.01).run(able, photos)
+    outcome = segment_folder(able, photos, tmp_path / "all", threshold=0.01)
     assert outcome.unlike == sum(one.mask.any() and one.likeness < least for one in found.values()) > 0
-    assert job(tmp_path / "plain", threshold=0.01).run(concept, photos).unlike == 0  # it cannot tell
-    assert job(tmp_path / "out", threshold=0.01, min_likeness=least).run(able, photos).unlike == 0
+    assert segment_folder(concept, photos, tmp_path / "plain", threshold=0.01).unlike == 0  # it cannot tell
+    assert segment_folder(able, photos, tmp_path / "out", threshold=0.01, min_likeness=least).unlike == 0
     for key, one in found.items():
         kept = np.where(np.isin(one.mask, [c for c in (1, 2) if likeness[key][c - 1] >= least]), one.mask, 0)
         np.testing.assert_array_equal(read_mask(tmp_path / "out" / "masks" / f"{key}.png"), kept)
@@ -96,14 +96,14 @@ def test_classes_that_are_unlike_the_examples_can_be_left_out(tmp_path, concept,
     told = sorted(row["likeness"] for row in rows)
     assert told == pytest.approx(sorted(one.likeness for one in found.values()), abs=1e-3)
     with pytest.raises(Error, match="no plain similarity"):
-        job(tmp_path / "other", min_likeness=0.5).run(concept, photos)
+        segment_folder(concept, photos, tmp_path / "other", min_likeness=0.5)
     assert not (tmp_path / "other").exists()
 
 
 def test_what_goes_out_comes_back(tmp_path, concept):
     folder_of_photos = write_photos(tmp_path / "photos", 5)
     photos = find_photographs([folder_of_photos])
-    job(tmp_path / "out").run(concept, photos)
+    segment_folder(concept, photos, tmp_path / "out")
     masks = {photo.path.resolve(): read_mask(tmp_path / "out" / "masks" / f"{photo.key}.png") for photo in photos}
     back = read_support(tmp_path / "out", photos=folder_of_photos)
     assert set(back.classes) <= {"mug", "spoon"}
@@ -113,15 +113,15 @@ def test_what_goes_out_comes_back(tmp_path, concept):
 
 def test_a_second_run_skips_what_is_done_and_does_what_is_new(tmp_path, concept, monkeypatch):
     root = write_photos(tmp_path / "photos", 6)
-    job(tmp_path / "out").run(concept, find_photographs([root]))
+    segment_folder(concept, find_photographs([root]), tmp_path / "out")
     before = {
         name: (tmp_path / "out" / "masks" / name).stat().st_mtime_ns for name in files(tmp_path / "out" / "masks")
     }
     Image.fromarray(scenes(1)[0][0]).save(root / "new.png")
     (tmp_path / "out" / "masks" / "0001.png").unlink()
     read: list[str] = []
-    monkeypatch.setattr(folder, "open_photo", lambda path, **o: read.append(path.name) or images.open_photo(path, **o))
-    outcome = job(tmp_path / "out").run(concept, find_photographs([root]))
+    monkeypatch.setattr(job, "open_photo", lambda path, **o: read.append(path.name) or images.open_photo(path, **o))
+    outcome = segment_folder(concept, find_photographs([root]), tmp_path / "out")
     assert sorted(read) == ["0001.jpg", "new.png"]
     assert (outcome.done, outcome.before) == (7, 5)
     after = {name: (tmp_path / "out" / "masks" / name).stat().st_mtime_ns for name in before}
@@ -140,19 +140,8 @@ def test_a_resumed_job_computes_in_the_precision_it_began_with(tmp_path, monkeyp
         monkeypatch.setattr(fast, "half_pays", lambda device, pays=pays: pays)
         Image.fromarray(photos[0]).save(root / f"{pays}.png")
         concept = Segmenter(tiny_network()).learn(photos, masks)
-        job(tmp_path / "out").run(concept, find_photographs([root]))
+        segment_folder(concept, find_photographs([root]), tmp_path / "out")
     assert used == [torch.bfloat16, torch.bfloat16]
-
-
-def test_other_support_or_options_are_refused_before_any_work(tmp_path, concept):
-    photos = find_photographs([write_photos(tmp_path / "photos", 1)])
-    job(tmp_path / "out").run(concept, photos)
-    before = files(tmp_path / "out")
-    with pytest.raises(Error, match="another support"):
-        job(tmp_path / "out", support="t")
-    with pytest.raises(Error, match="threshold"):
-        job(tmp_path / "out", threshold=0.7)
-    assert files(tmp_path / "out") == before
 
 
 def test_bad_photographs_are_listed_and_the_rest_carried_on(tmp_path, concept):
@@ -164,7 +153,7 @@ def test_bad_photographs_are_listed_and_the_rest_carried_on(tmp_path, concept):
     (root / "phone.heic").write_bytes(b"\0\0\0\x18ftypheic" + bytes(20))
     Image.new("L", (2000, 2000)).save(root / "huge.png")
     (root / "broken-link.jpg").symlink_to(tmp_path / "nowhere")
-    outcome = job(tmp_path / "out", max_pixels=1_000_000).run(concept, find_photographs([root]))
+    outcome = segment_folder(concept, find_photographs([root]), tmp_path / "out", max_pixels=1_000_000)
     bad = ["broken-link.jpg", "empty.jpg", "huge.png", "phone.heic", "text.jpg", "truncated.jpg"]
     assert sorted(outcome.failures) == bad
     for name in bad:
@@ -176,7 +165,8 @@ def test_bad_photographs_are_listed_and_the_rest_carried_on(tmp_path, concept):
     assert "truncated.jpg" in (tmp_path / "out" / "report" / "data.js").read_text()
     Image.fromarray(scenes(1)[0][0]).save(root / "empty.jpg")  # mended: the next run takes it up
     assert (
-        "empty.jpg" not in job(tmp_path / "out", max_pixels=1_000_000).run(concept, find_photographs([root])).failures
+        "empty.jpg"
+        not in segment_folder(concept, find_photographs([root]), tmp_path / "out", max_pixels=1_000_000).failures
     )
 
 
@@ -184,19 +174,21 @@ def test_a_full_disk_stops_the_job_loses_nothing_and_it_goes_on_later(tmp_path, 
     photos = find_photographs([write_photos(tmp_path / "photos", 12)])
     written = []
 
-    def until_full(path: Path, mask: np.ndarray) -> None:
+    write = masks.write
+
+    def until_full(path: Path, *rest: object) -> str:
         if len(written) >= 5:
             raise Error(f"cannot write {path}: the disk is full; choose another place or make room.")
         written.append(path)
-        images.write_mask(path, mask)
+        return write(path, *rest)
 
-    monkeypatch.setattr(folder, "write_mask", until_full)
-    outcome = job(tmp_path / "out").run(concept, photos)
+    monkeypatch.setattr(masks, "write", until_full)
+    outcome = segment_folder(concept, photos, tmp_path / "out")
     assert "disk is full" in outcome.stopped
     assert outcome.done == 5
     assert len(files(tmp_path / "out" / "masks")) == 5
     monkeypatch.undo()
-    assert job(tmp_path / "out").run(concept, photos).done == 12
+    assert segment_folder(concept, photos, tmp_path / "out").done == 12
 
 
 def test_a_disk_that_is_full_at_the_end_is_told_too(tmp_path, concept, monkeypatch):
@@ -205,8 +197,8 @@ def test_a_disk_that_is_full_at_the_end_is_told_too(tmp_path, concept, monkeypat
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(folder, "write_summary", full)
-    outcome = job(tmp_path / "out").run(concept, photos)
+    monkeypatch.setattr(job, "write_summary", full)
+    outcome = segment_folder(concept, photos, tmp_path / "out")
     assert "No space left" in outcome.stopped
 
 
@@ -222,7 +214,7 @@ def test_a_batch_too_large_for_the_device_is_cut(tmp_path, concept, monkeypatch)
     Image.fromarray(scenes(1)[0][0]).resize((57, 40)).save(tmp_path / "photos" / "x.png")
     photos = find_photographs([tmp_path / "photos"])
     monkeypatch.setattr(Concept, "maps", small_device)
-    outcome = job(tmp_path / "out").run(concept, photos)
+    outcome = segment_folder(concept, photos, tmp_path / "out")
     assert outcome.done == 5
     assert "memory" in outcome.failures["x.png"]
 
@@ -230,7 +222,7 @@ def test_a_batch_too_large_for_the_device_is_cut(tmp_path, concept, monkeypatch)
 def test_progress_ends_at_the_end(tmp_path, concept):
     photos = find_photographs([write_photos(tmp_path / "photos", 5)])
     seen: list[tuple[int, int]] = []
-    job(tmp_path / "out").run(concept, photos, advance=lambda done, total: seen.append((done, total)))
+    segment_folder(concept, photos, tmp_path / "out", advance=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (5, 5)
     assert seen == sorted(seen)
 
@@ -241,7 +233,7 @@ def run_many(tmp_path: Path, concept: Concept, count: int) -> None:
     rng = np.random.default_rng(count)
     for i in range(count):
         Image.fromarray(rng.integers(0, 255, (24, 32, 3), np.uint8)).save(root / f"{i:05}.png")
-    outcome = job(out).run(concept, find_photographs([root]))
+    outcome = segment_folder(concept, [root], out)
     assert (outcome.done, outcome.failures) == (count, {})
     assert len(files(out / "masks")) == count
     assert len(json.loads((out / "summary.json").read_text())["photographs"]) == count
@@ -255,12 +247,12 @@ def test_few_photographs_are_in_memory_however_many_there_are(tmp_path, concept,
         alive += change
         most = max(most, alive)
 
-    class Counted(folder.Decoded):
+    class Counted(job.Decoded):
         def __post_init__(self) -> None:
             count(1)
             weakref.finalize(self, count, -1)
 
-    monkeypatch.setattr(folder, "Decoded", Counted)
+    monkeypatch.setattr(job, "Decoded", Counted)
     monkeypatch.setattr(streams, "at_once", lambda: 2)
     run_many(tmp_path, concept, 48)
     assert alive == 0
@@ -280,7 +272,7 @@ def test_two_thousand_photographs_in_constant_memory_with_no_file_missing(tmp_pa
     [
         ({"threshold": 2.0}, "threshold"),
         ({"max_pixels": 0}, "max-pixels"),
-        ({"format": "bmp"}, "coco, labelme"),
+        ({"formats": ["bmp"]}, "coco, labelme"),
         ({"min_likeness": 1.5}, "min-likeness"),
     ],
 )
@@ -289,20 +281,14 @@ def test_options_that_make_no_sense_are_refused(options, message):
         Options(**options)
 
 
-def test_connected_parts_are_numbered_the_largest_first():
-    mask = np.array([[1, 0, 2, 2], [0, 0, 2, 2], [1, 1, 0, 0], [1, 0, 0, 1]], np.uint8)
-    numbers = instance_numbers(mask)
+def test_connected_parts_are_numbered_the_largest_first_and_counted():
+    mask = np.array([[1, 0, 2, 2], [0, 0, 2, 2], [1, 1, 0, 0], [1, 0, 255, 1]], np.uint8)
+    numbers = numbered(parts(mask), mask.shape)
     assert numbers.dtype == np.uint16
     assert numbers[0, 2] == 1
     assert numbers[2, 0] == numbers[2, 1] == numbers[3, 0] == 2
     assert {int(numbers[0, 0]), int(numbers[3, 3])} == {3, 4}
-    assert not instance_numbers(mask * 0).any()
-
-
-def test_the_fingerprint_of_a_support_is_that_of_its_content(tmp_path):
-    first = support_fingerprint(read_support(write_support(tmp_path / "a")))
-    assert first == support_fingerprint(read_support(write_support(tmp_path / "b")))
-    mask = read_mask(tmp_path / "b" / "masks" / "0.png").copy()
-    mask[0, 0] = 1 - mask[0, 0]
-    Image.fromarray(mask).save(tmp_path / "b" / "masks" / "0.png")
-    assert first != support_fingerprint(read_support(tmp_path / "b"))
+    assert numbers[3, 2] == 0
+    assert counts(parts(mask), 3) == (3, 1, 0)
+    assert counts(parts(mask, min_area=3), 3) == (1, 1, 0)
+    assert not numbered(parts(mask * 0), mask.shape).any()

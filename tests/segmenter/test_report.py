@@ -1,20 +1,31 @@
 import csv
 import json
+import os
 import re
 
 import numpy as np
 from PIL import Image
 
+from dgpnet.annotations.legend import Legend
+from dgpnet.segmenter.figures import FIELDS, Figures
 from dgpnet.segmenter.ledger import Entry
 from dgpnet.segmenter.page import PAGE
 from dgpnet.segmenter.report import for_review, thumbnail, write_report, write_summary, write_thumbnails
+from dgpnet.segmenter.rounds import Round
 
 
-def entry(name: str, score: float) -> Entry:
-    return Entry(name + ".jpg", name, f"/photos/{name}.jpg", (1, 2), 40, 30, score, 0.25, 0.5, 0.75, (100, 20), 0.125)
+def entry(name: str, score: float, *, painted: bool = False, counts: tuple[int, ...] = ()) -> Entry:
+    figures = Figures(
+        width=40, height=30, painted=painted, edited=False, score=score, likeness=0.75, uncertainty=0.25, novelty=0.5,
+        areas=(100, 20), shares=(100 / 1200, 20 / 1200), counts=counts, scores=(0.8, 0.7), likenesses=(0.6, 0.5),
+        seconds=0.125,
+    )  # fmt: skip
+    return Entry(name + ".jpg", name, f"/photos/{name}.jpg", (1, 2), "m", (3, 4), "d", {}, figures)
 
 
-ENTRIES = [entry("a", 0.9), entry("trip/b", 0.1), entry("c", 0.5)]
+ROUND = Round("c", "m", {"mug": 1, "spoon": 2}, (), {}, {})
+LEGEND = Legend(("mug", "<i>"), (3, 7), ((1, 2, 3), (255, 0, 0)))
+ENTRIES = [entry("a", 0.9, counts=(3, 1)), entry("trip/b", 0.1, counts=(2, 0)), entry("c", 0.5, counts=(0, 0))]
 FAILURES = {"bad.jpg": "/photos/bad.jpg is empty."}
 
 
@@ -22,21 +33,54 @@ def test_the_least_certain_come_first():
     assert [e.name for e in for_review(ENTRIES)] == ["trip/b.jpg", "c.jpg", "a.jpg"]
 
 
+def test_what_a_person_painted_comes_last():
+    assert [e.name for e in for_review([entry("p", 1.0, painted=True), entry("a", 1.0)])] == ["a.jpg", "p.jpg"]
+
+
 def test_the_page_needs_nothing_but_its_own_folder():
     assert not re.search(r"https?://|//cdn|@import|fetch\(|XMLHttpRequest|type=\"module\"", PAGE)
     assert re.findall(r'<script src="([^"]+)"', PAGE) == ["data.js"]
 
 
+def data_of(report):
+    return json.loads((report / "data.js").read_text().removeprefix("window.dgpnetReport = ").removesuffix(";\n"))
+
+
 def test_data_is_a_script_that_any_name_survives(tmp_path):
-    odd = "a'\"</script><b>\u2028 é"
-    write_report(tmp_path, "mug", ["mug", "<i>"], [entry(odd, 0.5)], {odd: "broken"})
-    text = (tmp_path / "data.js").read_text()
-    data = json.loads(text.removeprefix("window.dgpnetReport = ").removesuffix(";\n"))
-    assert data["rows"][0][0] == odd
-    assert [c["name"] for c in data["classes"]] == ["mug", "<i>"]
-    assert re.fullmatch("#[0-9a-f]{6}", data["classes"][0]["colour"])
+    odd = "a'\"</script><b>\u2028\n é"
+    write_report(tmp_path, LEGEND, [entry(odd, 0.5)], {odd: "broken"})
+    data = data_of(tmp_path)
+    assert data["rows"][0][0] == odd + ".jpg"
+    assert [(c["name"], c["value"], c["colour"]) for c in data["classes"]] == [
+        ("mug", 3, "#010203"),
+        ("<i>", 7, "#ff0000"),
+    ]
     assert data["failures"] == [[odd, "broken"]]
     assert (tmp_path / "index.html").read_text() == PAGE
+
+
+def test_a_name_that_is_no_text_has_an_address_and_can_be_told_back(tmp_path):
+    name = os.fsdecode(b"caf\xe9 50%#1")
+    write_report(tmp_path, LEGEND, [entry(name, 0.5)], {})
+    shown, link, _ = data_of(tmp_path)["rows"][0]
+    assert shown == "caf\\udce9 50%#1.jpg"
+    assert link == "caf%E9%2050%25%231"
+    backslash = "x\\udce9"
+    write_summary(tmp_path, ROUND, ["mug", "spoon"], [entry(name, 0.5), entry(backslash, 0.5)], {})
+    rows = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))["photographs"]
+    assert [row["photo"] for row in rows] == [name + ".jpg", backslash + ".jpg"]
+    with (tmp_path / "summary.csv").open(newline="", encoding="utf-8") as file:
+        told = [row["photo"] for row in csv.DictReader(file)]
+    assert told == ["caf\\udce9 50%#1.jpg", "x\\\\udce9.jpg"]
+
+
+def test_every_number_has_a_meaning_and_the_page_shows_them_all(tmp_path):
+    write_report(tmp_path, LEGEND, ENTRIES, {})
+    data = data_of(tmp_path)
+    assert [figure["name"] for figure in data["figures"]] == [one.name for one in FIELDS]
+    assert all(figure["means"].endswith(".") for figure in data["figures"])
+    assert all(len(values) == len(FIELDS) for _, _, values in data["rows"])
+    assert data["classes"][0]["total"] == {"photographs": 3, "area": 300, "share": 0.08333, "count": 5}
 
 
 def test_thumbnails_are_files_of_one_size_that_lie_over_each_other(tmp_path):
@@ -45,12 +89,14 @@ def test_thumbnails_are_files_of_one_size_that_lie_over_each_other(tmp_path):
     mask[:10] = 1
     uncertainty = np.zeros((60, 40), np.uint8)
     uncertainty[:, :5] = 128
-    write_thumbnails(tmp_path, "trip/b", Image.fromarray(photo), mask, uncertainty)
+    written = write_thumbnails(tmp_path, "trip/b", Image.fromarray(photo), mask, uncertainty, [(1, 2, 3)])
+    assert sorted(written) == sorted(path for path in tmp_path.rglob("*") if path.is_file())
     layers = {kind: Image.open(tmp_path / kind / name) for kind, name in
               [("photo", "trip/b.jpg"), ("mask", "trip/b.png"), ("uncertainty", "trip/b.png")]}  # fmt: skip
     assert {layer.size for layer in layers.values()} == {(40, 30)}
     seen = np.asarray(layers["mask"].convert("RGBA"))[..., 3]
     np.testing.assert_array_equal(seen > 0, mask > 0)
+    assert layers["mask"].convert("RGB").getpixel((0, 0)) == (1, 2, 3)
     seen = np.asarray(layers["uncertainty"].convert("RGBA"))[..., 3]
     assert seen[0, 0] == 255
     assert seen[0, 20] == 0
@@ -62,16 +108,30 @@ def test_thumbnails_are_small_and_never_larger_than_the_photograph():
 
 
 def test_the_summary_lists_everything_in_order(tmp_path):
-    write_summary(tmp_path, {"model": "m"}, ["mug", "spoon"], for_review(ENTRIES), FAILURES)
+    write_summary(tmp_path, ROUND, ["mug", "spoon"], for_review(ENTRIES), FAILURES)
     whole = json.loads((tmp_path / "summary.json").read_text())
     assert whole["model"] == "m"
     assert [row["photo"] for row in whole["photographs"]] == ["trip/b.jpg", "c.jpg", "a.jpg"]
-    assert whole["photographs"][0]["mask"] == "masks/trip/b.png"
-    assert whole["photographs"][0]["areas"] == {"mug": 100, "spoon": 20}
+    first = whole["photographs"][0]
+    assert first["mask"] == "masks/trip/b.png"
+    assert first["areas"] == {"mug": 100, "spoon": 20}
+    assert first["shares"] == {"mug": 0.08333, "spoon": 0.01667}
+    assert first["counts"] == {"mug": 2, "spoon": 0}
+    assert first["scores"] == {"mug": 0.8, "spoon": 0.7}
+    assert first["painted"] is False
+    assert whole["totals"]["mug"] == {"photographs": 3, "area": 300, "share": 0.08333, "count": 5}
     assert whole["failures"] == [{"photo": "bad.jpg", "error": "/photos/bad.jpg is empty."}]
     with (tmp_path / "summary.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["photo"] for row in rows] == ["trip/b.jpg", "c.jpg", "a.jpg", "bad.jpg"]
     assert rows[0]["area spoon"] == "20"
+    assert rows[0]["count mug"] == "2"
+    assert rows[0]["likeness spoon"] == "0.5"
     assert rows[0]["seconds"] == "0.125"
     assert rows[3]["error"] == "/photos/bad.jpg is empty."
+
+
+def test_where_nothing_was_counted_there_is_no_count(tmp_path):
+    write_summary(tmp_path, ROUND, ["mug", "spoon"], [entry("a", 0.5)], {})
+    assert "count" not in (tmp_path / "summary.csv").read_text()
+    assert "count" not in (tmp_path / "summary.json").read_text()

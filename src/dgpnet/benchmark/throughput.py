@@ -14,7 +14,7 @@ from PIL import Image
 from dgpnet import data
 from dgpnet.benchmark.timing import mark, milliseconds, synchronise
 from dgpnet.segmenter import Concept, Segmenter
-from dgpnet.segmenter.folder import Job, Options
+from dgpnet.segmenter.folder import segment_folder
 from dgpnet.segmenter.photographs import find_photographs
 from dgpnet.segmenter.segmentation import Maps
 from dgpnet.segmenter.support import Prepared
@@ -50,10 +50,10 @@ def end_to_end(segmenter: Segmenter, folder: Path, *, photographs: int) -> dict[
     files = find_photographs([source])
     concept = segmenter.learn([file.path for file in files[:EXAMPLES]], masks[:EXAMPLES], classes=["shape"])
     watched = Watched(concept.segmenter, concept.memory, concept.legend, concept.origins)
-    _job(folder / "warm-up", segmenter).run(watched, files[: 2 * segmenter.batch(1)])
+    segment_folder(watched, files[: 2 * segmenter.batch(1)], folder / "warm-up")
     watched.spans.clear()
     begin = time.perf_counter()
-    outcome = _job(folder / "masks", segmenter).run(watched, files)
+    outcome = segment_folder(watched, files, folder / "masks")
     seconds = time.perf_counter() - begin
     return {
         "photographs": outcome.done,
@@ -66,10 +66,6 @@ def end_to_end(segmenter: Segmenter, folder: Path, *, photographs: int) -> dict[
         "photographs_per_second": outcome.done / seconds,
         "network_busy": watched.busy() / seconds,
     }
-
-
-def _job(out: Path, segmenter: Segmenter) -> Job:
-    return Job(out, support="benchmark", model=segmenter.fingerprint, options=Options())
 
 
 def write_photographs(folder: Path, count: int) -> list[np.ndarray[Any, np.dtype[np.uint8]]]:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dgpnet.cli.parsing import names as listed
+
 if TYPE_CHECKING:
+    from dgpnet.annotations import SupportSet
     from dgpnet.segmenter import Concept, Segmenter
 
 Support = Annotated[
     Path,
     typer.Argument(
         metavar="SUPPORT",
-        help="A folder with images/ and masks/, a COCO, labelme or Label Studio file, a YOLO folder, or a .concept.",
+        help="A folder of painted photographs, an annotation file (docs/formats.md), or a .concept.",
         show_default=False,
     ),
 ]
@@ -37,31 +39,64 @@ Images = Annotated[
         "--images", metavar="DIR", help="Where SUPPORT's photographs are, if not beside it.", show_default=False
     ),
 ]
+Names = Annotated[
+    str | None,
+    typer.Option(
+        "--names", metavar="A,B", help="Names for the values of SUPPORT's masks, in order.", show_default=False
+    ),
+]
+Crowds = Annotated[
+    str | None,
+    typer.Option(
+        "--crowds",
+        metavar="ignore|objects",
+        help="What COCO's crowds are; by default objects where a file has nothing else.",
+        show_default=False,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 
 
-def read_concept(
-    support: Path, segmenter: Segmenter, *, classes: str | None, images: Path | None
-) -> tuple[str, Callable[[], Concept]]:
-    """A fingerprint of the support, and how to learn it: separate, so that a job can be refused before any work."""
+def read_painted(
+    support: Path, *, classes: str | None, names: str | None, images: Path | None, crowds: str | None
+) -> SupportSet | None:
+    """What was painted; None where SUPPORT is a .concept, which is learned already."""
     from dgpnet.annotations import read_support
     from dgpnet.errors import Error
-    from dgpnet.segmenter import Concept
-    from dgpnet.segmenter.folder import support_fingerprint
 
     if support.is_file() and support.suffix == ".concept":
-        if classes is not None or images is not None:
-            raise Error(f"{support} is learned already; --classes and --images are for what is still to be learned.")
-        concept = Concept.load(support, segmenter)
-        return hashlib.sha256(support.read_bytes()).hexdigest(), lambda: concept
-    names = [name.strip() for name in classes.split(",")] if classes is not None else None
-    found = read_support(support, classes=names, photos=images)
+        given = {"--classes": classes, "--names": names, "--images": images, "--crowds": crowds}
+        for option, value in given.items():
+            if value is not None:
+                raise Error(f"{support} is learned already; {option} is for what is still to be learned.")
+        return None
+    if crowds not in (None, "ignore", "objects"):
+        raise Error(f"The option --crowds takes ignore or objects; got {crowds[:60]!r}.")
+    return read_support(
+        support, classes=listed("--classes", classes), names=listed("--names", names), photos=images, crowds=crowds
+    )
 
-    def learn() -> Concept:
-        photos = [example.photo for example in found.examples]
-        return segmenter.learn(photos, (example.mask for example in found.examples), classes=found.legend)
 
-    return support_fingerprint(found), learn
+def learned(support: Path, painted: SupportSet | None, segmenter: Segmenter) -> Concept:
+    """The concept of what was painted, or of the .concept file."""
+    from dgpnet.segmenter import Concept
+
+    if painted is None:
+        return Concept.load(support, segmenter)
+    photos = [example.photo for example in painted.examples]
+    return segmenter.learn(photos, (example.mask for example in painted.examples), classes=painted.legend)
+
+
+def tell(notes: Sequence[str]) -> None:
+    """What was decided, left out or kept, on stderr, a line each."""
+    for note in notes:
+        typer.echo(f"note: {printable(note)}", err=True)
+
+
+def printable(text: object) -> str:
+    """The text in one line that any terminal can show: file names may have any byte in them."""
+    shown = str(text).encode("utf-8", "backslashreplace").decode()
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
 
 
 def describe(concept: Concept) -> str:

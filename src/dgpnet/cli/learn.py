@@ -6,14 +6,29 @@ from typing import Annotated
 
 import typer
 
-from dgpnet.cli.common import AsJson, Classes, Device, Images, Model, Support, describe, read_concept
+from dgpnet.cli.common import (
+    AsJson,
+    Classes,
+    Crowds,
+    Device,
+    Images,
+    Model,
+    Names,
+    Support,
+    describe,
+    learned,
+    read_painted,
+    tell,
+)
 
 
 def learn(
     support: Support,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The concept file to write.")],
     classes: Classes = None,
+    names: Names = None,
     images: Images = None,
+    crowds: Crowds = None,
     model: Model = "default",
     device: Device = None,
     as_json: AsJson = False,
@@ -30,8 +45,10 @@ def learn(
         raise Error(f"A concept file ends in .concept, given {out}; try {out.with_suffix('.concept')}.")
     if support.resolve() == out.resolve():
         raise Error(f"{out} is both what is learned from and what is written; choose another --out.")
-    _, learn_it = read_concept(support, load(model, device=device), classes=classes, images=images)
-    concept = learn_it()
+    painted = read_painted(support, classes=classes, names=names, images=images, crowds=crowds)
+    notes = () if painted is None else painted.notes
+    tell(notes)
+    concept = learned(support, painted, load(model, device=device))
     concept.save(out)
     if as_json:
         answer = {
@@ -40,6 +57,7 @@ def learn(
             "examples": concept.examples,
             "budgeted": concept.budgeted,
             "model": concept.segmenter.fingerprint,
+            "notes": notes,
         }
         typer.echo(json.dumps(answer, indent=1))
     else:

@@ -1,14 +1,34 @@
 """`dgpnet segment`: masks for many photographs from a few painted ones."""
 
 import json
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dgpnet.cli.common import AsJson, Classes, Device, Images, Model, Photos, Support, describe, read_concept
+from dgpnet.cli.common import (
+    AsJson,
+    Classes,
+    Crowds,
+    Device,
+    Images,
+    Model,
+    Names,
+    Photos,
+    Support,
+    describe,
+    learned,
+    printable,
+    read_painted,
+    tell,
+)
 from dgpnet.cli.progress import progress
 from dgpnet.images import MAX_PIXELS
+
+if TYPE_CHECKING:
+    from dgpnet.segmenter.folder import Outcome
 
 
 def segment(
@@ -16,12 +36,27 @@ def segment(
     photos: Photos,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where masks, summary and report go.")],
     format: Annotated[
-        str | None,
-        typer.Option("--format", help="Write coco, labelme, yolo or labelstudio as well.", show_default=False),
+        list[str] | None,
+        typer.Option(
+            "--format",
+            help="Write coco, labelme, yolo, labelstudio, … as well (docs/formats.md). Repeatable.",
+            show_default=False,
+        ),
     ] = None,
     overlay: Annotated[bool, typer.Option("--overlay", help="Photographs with their masks drawn in.")] = False,
     uncertainty: Annotated[bool, typer.Option("--uncertainty", help="Maps of where a label may be wrong.")] = False,
     instances: Annotated[bool, typer.Option("--instances", help="Tell connected parts of a class apart.")] = False,
+    min_area: Annotated[
+        int, typer.Option("--min-area", metavar="PIXELS", help="Count and write no smaller parts.")
+    ] = 0,
+    polygons: Annotated[bool, typer.Option("--polygons", help="Outlines in place of pixels in --format.")] = False,
+    simplify: Annotated[
+        float, typer.Option("--simplify", metavar="PIXELS", help="How far outlines may be off, for fewer points.")
+    ] = 0.0,
+    prefix: Annotated[
+        str | None,
+        typer.Option("--prefix", help="What links to photographs begin with in --format.", show_default=False),
+    ] = None,
     threshold: Annotated[
         float | None,
         typer.Option(
@@ -34,64 +69,101 @@ def segment(
         float,
         typer.Option("--min-likeness", help="Leave out what was found and is less like what was painted (try 0.2)."),
     ] = 0.0,
+    again: Annotated[
+        bool, typer.Option("--again", help="Segment anew into a DIR that holds an earlier round.")
+    ] = False,
     classes: Classes = None,
+    names: Names = None,
     images: Images = None,
+    crowds: Crowds = None,
     model: Model = "default",
     device: Device = None,
     as_json: AsJson = False,
 ) -> None:
     """Masks for photographs and folders of them, from a few painted ones.
 
-    Writes index PNGs to DIR/masks in the folders of the input, a summary, and DIR/report/index.html to page through,
-    the least certain first. Run it again to go on where it was cut off.
+    Writes masks to DIR/masks in the folders of the input, a summary, and DIR/report/index.html to page through, the
+    least certain first. What you painted is kept as painted. Run it again to go on where it was cut off; after painting
+    more, run it with --again, or with another --out.
 
     \b
     Example: dgpnet segment painted/ photos/ --out found/ --overlay
     """
     from dgpnet.segmenter import load
-    from dgpnet.segmenter.folder import UNLIKE, Job, Options
-    from dgpnet.segmenter.ledger import OUTPUTS
-    from dgpnet.segmenter.photographs import find_photographs
+    from dgpnet.segmenter.folder import segment_folder
+    from dgpnet.segmenter.options import Options
+    from dgpnet.segmenter.photographs import find_photographs, masks_beside
 
-    options = Options(format, overlay, uncertainty, instances, threshold, tile, max_pixels, min_likeness)
-    # Neither results nor masks are photographs, wherever they lie.
-    found = find_photographs(photos, skip=[out, *(out / name for name in OUTPUTS), support, support / "masks"])
-    segmenter = load(model, device=device)
-    fingerprint, learn = read_concept(support, segmenter, classes=classes, images=images)
-    job = Job(out, support=fingerprint, model=segmenter.fingerprint, options=options)
-    concept = learn()
+    options = {
+        "formats": tuple(format or ()),
+        "overlay": overlay,
+        "uncertainty": uncertainty,
+        "instances": instances,
+        "min_area": min_area,
+        "polygons": polygons,
+        "simplify": simplify,
+        "prefix": prefix,
+        "threshold": threshold,
+        "tile": tile,
+        "max_pixels": max_pixels,
+        "min_likeness": min_likeness,
+    }
+    Options.of(options)  # refused before anything is read
+    painted = read_painted(support, classes=classes, names=names, images=images, crowds=crowds)
+    # Masks are no photographs, wherever they lie.
+    beside = [] if painted is None else masks_beside(support, [example.photo for example in painted.examples])
+    found = find_photographs(photos, out=out, skip=[support, support / "masks", *beside])
+    notes = () if painted is None else painted.notes
+    tell(notes)
+    concept = learned(support, painted, load(model, device=device))
     typer.echo(describe(concept), err=True)
     with progress("Segmenting") as advance:
-        outcome = job.run(concept, found, advance=advance)
-
+        outcome = segment_folder(concept, found, out, painted=painted, again=again, advance=advance, **options)
+    tell(outcome.notes)
     for reason in outcome.failures.values():
-        typer.echo(f"failed: {reason}", err=True)
+        typer.echo(f"failed: {printable(reason)}", err=True)
     if outcome.stopped:
-        typer.echo(f"stopped: {outcome.stopped}", err=True)
-    report = out / "report" / "index.html"
+        typer.echo(f"stopped: {printable(outcome.stopped)}", err=True)
     if as_json:
-        answer = {
-            "out": str(out),
-            "report": str(report),
-            "done": outcome.done,
-            "done_before": outcome.before,
-            "failures": outcome.failures,
-            "unlike": outcome.unlike,
-            "stopped": outcome.stopped,
-        }
-        typer.echo(json.dumps(answer, indent=1))
+        typer.echo(_as_json(outcome, out, notes))
     else:
-        before = f" ({outcome.before} of them before)" if outcome.before else ""
-        photographs = f"{outcome.done} photograph{'' if outcome.done == 1 else 's'}"
-        typer.echo(f"{photographs} done{before}, {len(outcome.failures)} failed.")
-        typer.echo(f"Masks: {out / 'masks'}")
-        if not outcome.stopped:
-            typer.echo(f"Report: {report}")
-        if outcome.unlike:
-            typer.echo(
-                f"In {outcome.unlike} of {photographs} something was found that is little like what was painted"
-                f" (likeness under {UNLIKE}). If not every photograph shows it,"
-                f" try --min-likeness {UNLIKE} with another --out."
-            )
+        typer.echo("\n".join(map(printable, _lines(outcome, out))))
     if outcome.failures or outcome.stopped:
         raise typer.Exit(1)
+
+
+def _as_json(outcome: "Outcome", out: Path, notes: tuple[str, ...]) -> str:
+    answer = {
+        "out": str(out),
+        "masks": str(out / "masks"),
+        "report": str(out / "report" / "index.html"),
+        **asdict(outcome),
+        "annotations": {format: str(path) for format, path in outcome.annotations.items()},
+        "notes": [*notes, *outcome.notes],
+    }
+    answer["done_before"] = answer.pop("before")
+    return json.dumps(answer, indent=1)
+
+
+def _lines(outcome: "Outcome", out: Path) -> Iterator[str]:
+    from dgpnet.segmenter.folder import UNLIKE
+
+    photographs = f"{outcome.done} photograph{'' if outcome.done == 1 else 's'}"
+    before = f" ({outcome.before} of them before)" if outcome.before else ""
+    yield f"{photographs} done{before}, {len(outcome.failures)} failed."
+    if outcome.painted or outcome.edited:
+        yield f"Kept by hand: {outcome.painted} as painted, {outcome.edited} as edited in {out / 'masks'}."
+    for name, total in outcome.totals.items():
+        count = f", {total['count']} parts" if "count" in total else ""
+        yield f"{name}: in {total['photographs']}{count}, {total['share']:.1%} of all pixels."
+    yield f"Masks: {out / 'masks'}"
+    for path in outcome.annotations.values():
+        yield f"Annotations: {path}"
+    if not outcome.stopped:
+        yield f"Report: {out / 'report' / 'index.html'}"
+    if outcome.unlike:
+        yield (
+            f"In {outcome.unlike} of {photographs} something was found that is little like what was painted "
+            f"(likeness under {UNLIKE}). If not every photograph shows it, "
+            f"try --min-likeness {UNLIKE} with --again or another --out."
+        )

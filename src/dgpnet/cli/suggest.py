@@ -1,12 +1,26 @@
 """`dgpnet suggest`: which photographs to annotate first."""
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dgpnet.cli.common import AsJson, Classes, Device, Images, Model, Photos, read_concept
+from dgpnet.cli.common import (
+    AsJson,
+    Classes,
+    Crowds,
+    Device,
+    Images,
+    Model,
+    Names,
+    Photos,
+    learned,
+    printable,
+    read_painted,
+    tell,
+)
 
 
 def suggest(
@@ -17,7 +31,9 @@ def suggest(
         typer.Option("--support", metavar="SUPPORT", help="What is annotated already.", show_default=False),
     ] = None,
     classes: Classes = None,
+    names: Names = None,
     images: Images = None,
+    crowds: Crowds = None,
     model: Model = "default",
     device: Device = None,
     as_json: AsJson = False,
@@ -31,25 +47,30 @@ def suggest(
     """
     from dgpnet.checks import whole
     from dgpnet.segmenter import load
-    from dgpnet.segmenter.photographs import find_photographs
+    from dgpnet.segmenter.photographs import find_photographs, masks_beside
     from dgpnet.segmenter.suggest import encode, order
 
     whole("--budget", budget, 1)
 
-    found = find_photographs(photos, skip=[] if support is None else [support, support / "masks"])
-    segmenter = load(model, device=device)
-    memory = None
+    painted = None
+    skip: list[Path] = []
     if support is not None:
-        memory = read_concept(support, segmenter, classes=classes, images=images)[1]().memory
+        painted = read_painted(support, classes=classes, names=names, images=images, crowds=crowds)
+        tell(() if painted is None else painted.notes)
+        skip = [support, support / "masks"]
+        skip += [] if painted is None else masks_beside(support, [example.photo for example in painted.examples])
+    found = find_photographs(photos, skip=skip)
+    segmenter = load(model, device=device)
+    memory = None if support is None else learned(support, painted, segmenter).memory
     pool = encode(segmenter, [photo.path for photo in found])
     for error in pool.failures.values():
-        typer.echo(f"failed: {error}", err=True)
+        typer.echo(f"failed: {printable(error)}", err=True)
     paths = [str(found[i].path) for i in order(segmenter, pool, budget, memory)]
     if as_json:
         failures = {str(found[i].path): str(error) for i, error in pool.failures.items()}
         typer.echo(json.dumps({"suggested": paths, "failures": failures}, indent=1))
     else:
         for path in paths:
-            typer.echo(path)
+            typer.echo(os.fsencode(path))  # for a program that reads it: the very bytes
     if pool.failures:
         raise typer.Exit(1)

@@ -2,172 +2,257 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import os
+import sys
 import threading
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
 from dgpnet.errors import Error
-from dgpnet.files import atomic
-from dgpnet.segmenter.photographs import Photograph
+from dgpnet.files import Journal, lock, to_disk
+from dgpnet.segmenter import masks
+from dgpnet.segmenter.figures import Figures
+from dgpnet.segmenter.photographs import OUTPUTS, RECORD, Photograph
+from dgpnet.segmenter.rounds import Round, differences
 
-FOLDER = ".dgpnet"
-#: What a job writes besides its record.
-OUTPUTS = (
-    "classes.json",
-    "summary.csv",
-    "summary.json",
-    "masks",
-    "instances",
-    "overlays",
-    "uncertainty",
-    "annotations",
-    "report",
-)
+Stamp = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One photograph that is done. `areas` are pixels of each class; `stamp` tells whether the file has changed."""
+    """One photograph that is done.
+
+    name, key   of the photograph · path, stamp: where it lay, and whether it has changed
+    made_with   the round it is of (`Round.made_with`)
+    mask        stamp of the mask file · digest: of its pixels
+    files       path below the output folder -> bytes, of every other file of the photograph
+    figures     what is told of it
+    """
 
     name: str
     key: str
     path: str
-    stamp: tuple[int, int]
-    width: int
-    height: int
-    score: float
-    uncertainty: float
-    novelty: float
-    likeness: float
-    areas: tuple[int, ...]
-    seconds: float
+    stamp: Stamp
+    made_with: str
+    mask: Stamp
+    digest: str
+    files: dict[str, int]
+    figures: Figures
+
+    @staticmethod
+    def of(record: Mapping[str, Any]) -> Entry | None:
+        """The entry of a record; None where it is none, or names a place outside the output folder."""
+        try:
+            given = {field.name: record[field.name] for field in fields(Entry)}
+            figures = Figures.of(given["figures"])
+            stamps = {name: (int(given[name][0]), int(given[name][1])) for name in ("stamp", "mask")}
+            entry = Entry(**{**given, **stamps, "figures": figures})
+            inside = all(_stays_inside(name) for name in (entry.key, *entry.files))
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+            return None
+        return entry if inside else None
 
 
-def stamp(path: Path) -> tuple[int, int]:
+def stamp(path: Path) -> Stamp:
     """Bytes and time of change of a file."""
     status = path.stat()
     return status.st_size, status.st_mtime_ns
 
 
 class Ledger:
-    """The record of one output folder: what it is made with (`about`) and which photographs are done.
+    """The record of one output folder: the round that it holds and which photographs are done.
 
-    `.dgpnet/job.json` is written at the start, whole or not at all; `.dgpnet/done.jsonl` gets one line for each
-    photograph after its last file is in place. A line that a kill cut off is dropped, and its photograph done again.
+    `.dgpnet/job.json` is written at the start; `.dgpnet/done.jsonl` gets a line for each photograph after its last file
+    is on the disk. What cannot be read of either is not believed: its photographs are done again.
     """
 
-    def __init__(self, out: Path, about: Mapping[str, Any]) -> None:
-        """Look into the folder; an Error where it was made with something else. Nothing is written before `with`."""
+    def __init__(self, out: Path, now: Round, *, again: bool = False) -> None:
+        """Look into the folder; an Error where it holds another round, unless it is to be done `again`. Nothing is
+        written before `with`."""
         self.out = out
-        self.folder = out / FOLDER
-        self.about = about
+        self.now = now
+        self.again = again
         #: What the network computes in ("float32"), the same in every run of the job; None until one has chosen.
         self.precision: str | None = None
-        if self._job.exists():
-            self.precision = _refuse_to_mix(out, self._job, about)
-        else:
-            _refuse_strangers(out)
-        self._recorded = self.precision
-        self.entries = self._read()
+        self.notes: list[str] = []
+        self.entries: dict[str, Entry] = {}
+        self._job = Journal(out / RECORD / "job.json")
+        self._done = Journal(out / RECORD / "done.jsonl")
         self._lock = threading.Lock()
-        self._file: IO[str] | None = None
+        self._pending: list[tuple[Entry, list[Path]]] = []
+        self._syncing: Future[None] | None = None
+        self._open = ExitStack()
+        with self._explained():
+            self._look()
+
+    def _look(self) -> None:
+        if not (self.out / RECORD / "job.json").exists() and not (self.out / RECORD / "done.jsonl").exists():
+            _refuse_strangers(self.out)
+        entries = [Entry.of(record) for record in self._done.read()]
+        self._damaged = self._done.damaged + entries.count(None)
+        self.entries = {entry.key: entry for entry in entries if entry is not None}
+        jobs = self._job.read()
+        before = Round.of(jobs[0]) if jobs else None
+        self.precision = jobs[0].get("precision") if before and before.made_with == self.now.made_with else None
+        if before is not None:
+            self._refuse_to_mix(before)
+        elif self._job.path.exists() and not self.again and not self.current():
+            raise Error(
+                f"{self._job.path} is damaged, so nobody knows what {self.out} was made with; "
+                "add --again to segment anew into it, or choose another --out."
+            )
+
+    def _refuse_to_mix(self, before: Round) -> None:
+        if moved := before.moved(self.now):
+            raise Error(f"{self.out}: {moved}, so that masks in it would mean something else; choose another --out.")
+        changed = differences(before, self.now)
+        if changed and not self.again:
+            raise Error(
+                f"{self.out} holds an earlier round: {changed}. Add --again to segment anew into it (what you painted "
+                "or edited by hand is kept), or choose another --out."
+            )
 
     @property
-    def _job(self) -> Path:
-        return self.folder / "job.json"
+    def keys(self) -> dict[str, str]:
+        """Name -> key of every photograph that has results here."""
+        return {entry.name: entry.key for entry in self.entries.values()}
 
-    def _read(self) -> dict[str, Entry]:
-        path = self.folder / "done.jsonl"
-        if not path.exists():
-            return {}
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        found = [json.loads(line) for line in lines if line.endswith("\n")]
-        return {
-            one["key"]: Entry(**{**one, "stamp": tuple(one["stamp"]), "areas": tuple(one["areas"])}) for one in found
-        }
+    def current(self) -> list[Entry]:
+        """What is done in this round."""
+        return [entry for entry in self.entries.values() if entry.made_with == self.now.made_with]
 
     def is_done(self, photo: Photograph) -> bool:
-        """Whether this very photograph is done; an Error where another one of the same name is."""
+        """Whether this very photograph is done, its files all there and as they were written.
+
+        An Error where the folder has the results of another photograph of that name.
+        """
         entry = self.entries.get(photo.key)
         if entry is None:
             return False
         try:
-            same = stamp(photo.path) == entry.stamp and photo.name == entry.name
+            same = stamp(photo.path) == entry.stamp
         except OSError:
             return False
-        if not same and Path(entry.path) != photo.path.resolve():
+        if not same and entry.path != os.path.realpath(photo.path):
             raise Error(
-                f"{self.folder.parent} holds the result of another photograph called {photo.name} ({entry.path}); "
+                f"{self.out} holds the result of another photograph called {photo.name} ({entry.path}); "
                 "choose another --out."
             )
-        return same
+        return same and entry.made_with == self.now.made_with and self._is_whole(entry)
+
+    def _is_whole(self, entry: Entry) -> bool:
+        mask = self.out / "masks" / f"{entry.key}.png"
+        try:
+            if any((self.out / name).stat().st_size != size for name, size in entry.files.items()):
+                return False
+            return stamp(mask) == entry.mask or masks.digest_of(mask) == entry.digest
+        except (OSError, Error):
+            return False
 
     def __enter__(self) -> Ledger:
-        """Start or go on; an Error where the folder cannot be written."""
-        done = self.folder / "done.jsonl"
+        """Start or go on, alone in this folder; an Error where that cannot be."""
+        folder = self.out / RECORD
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            if not self._job.exists() or self._recorded != self.precision:
-                chosen = {"precision": self.precision} if self.precision else {}
-                with atomic(self._job) as temporary:
-                    temporary.write_text(json.dumps({**self.about, **chosen}, indent=1))
-            _remove_leftovers(self.out)
-            if done.exists() and not done.read_bytes().endswith(b"\n"):
-                with atomic(done) as temporary:
-                    temporary.write_text("".join(map(_line, self.entries.values())), encoding="utf-8")
-            self._file = done.open("a", encoding="utf-8")
+            folder.mkdir(parents=True, exist_ok=True)
+            self._open.enter_context(lock(folder / "lock", f"The output folder {self.out}"))
+            self._look()  # what another process did meanwhile
+            self._begin()
+            self._open.enter_context(self._done)
+        except OSError as error:
+            self._open.close()
+            raise Error(
+                f"The output folder {self.out} cannot be written ({error.strerror}); choose another."
+            ) from error
+        except BaseException:
+            self._open.close()
+            raise
+        self._pool = self._open.enter_context(ThreadPoolExecutor(1, thread_name_prefix="sync"))
+        return self
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise Error(
                 f"The output folder {self.out} cannot be written ({error.strerror}); choose another."
             ) from error
-        return self
 
-    def add(self, entry: Entry) -> None:
-        """Record a photograph whose files are all in place."""
-        assert self._file is not None, "entries are added inside `with ledger`"
+    def _begin(self) -> None:
+        _remove_leftovers(self.out)
+        if self._damaged:
+            self.notes.append(f"{self._damaged} lines of {self._done.path} were damaged; what they told is done again.")
+            self._done.rewrite([asdict(entry) for entry in self.entries.values()])
+        self.write_job()
+
+    def write_job(self) -> None:
+        """Say what the folder is made with, where that is not said yet."""
+        record = json.loads(json.dumps({**asdict(self.now), "precision": self.precision}))
+        if self._job.read() != [record]:
+            self._job.rewrite([record])
+
+    def add(self, entry: Entry, files: Iterable[Path]) -> None:
+        """Record a photograph whose files are all in place: they are brought to the disk first.
+
+        That is done behind the scenes, for all that came in meanwhile at once. Raises what earlier attempts raised.
+        """
         with self._lock:
-            self._file.write(_line(entry))
-            self._file.flush()
-            self.entries[entry.key] = entry
+            self._pending.append((entry, list(files)))
+            if self._syncing is None or self._syncing.done():
+                if self._syncing is not None:
+                    self._syncing.result()
+                self._syncing = self._pool.submit(self._commit)
+
+    def _commit(self) -> None:
+        with self._lock:
+            group, self._pending = self._pending, []
+        if group:
+            _to_disk(self.out, [file for _, several in group for file in several])
+            self._done.add(*(asdict(entry) for entry, _ in group))
+            self.entries |= {entry.key: entry for entry, _ in group}
+
+    def settle(self) -> None:
+        """Wait until all that was added is recorded."""
+        if self._syncing is not None:
+            self._syncing.result()
+        self._commit()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._file is not None:
-            self._file.close()
+        with self._open:
+            try:
+                self.settle()
+            except (OSError, Error):
+                if error is None:
+                    raise
 
 
-def _line(entry: Entry) -> str:
-    return json.dumps(asdict(entry)) + "\n"
-
-
-def _refuse_to_mix(out: Path, job: Path, about: Mapping[str, Any]) -> str | None:
-    """The precision of the job in the folder, None where it has none; an Error where it is another job."""
-    damaged = Error(f"{job} is damaged; remove {out} and start again, or choose another --out.")
+def _to_disk(folder: Path, files: Sequence[Path]) -> None:
+    """Wait until files below a folder are on the disk: all of its disk in one go where the system can do that, which
+    is many times quicker than one file after the other."""
+    syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None) if sys.platform == "linux" else None
+    if syncfs is None:
+        for path in (*files, *{file.parent for file in files}):
+            to_disk(path)
+        return
+    handle = os.open(folder, os.O_RDONLY)
     try:
-        before: dict[str, Any] = json.loads(job.read_text())
-    except ValueError as error:
-        raise damaged from error
-    precision: str | None = before.pop("precision", None)
-    if precision not in (None, "float32", "bfloat16"):
-        raise damaged
-    now = json.loads(json.dumps(about))
-    if before == now:
-        return precision
-    differs = [name for name in ("support", "model") if before.get(name) != now[name]]
-    options = now["options"]
-    for name in sorted({*options, *before.get("options", {})}):
-        then, asked = before.get("options", {}).get(name), options.get(name)
-        if then != asked:
-            differs.append(f"{name.replace('_', '-')} ({json.dumps(then)} then, {json.dumps(asked)} now)")
-    raise Error(
-        f"{out} holds results made with another {', '.join(differs) or 'version'}; "
-        "choose another --out, or remove that folder."
-    )
+        if syncfs(handle) != 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(folder))
+    finally:
+        os.close(handle)
+
+
+def _stays_inside(name: str) -> bool:
+    return not os.path.isabs(name) and ".." not in name.split("/") and "\0" not in name
 
 
 def _refuse_strangers(out: Path) -> None:
@@ -179,6 +264,6 @@ def _refuse_strangers(out: Path) -> None:
 
 def _remove_leftovers(out: Path) -> None:
     """Half-written files of a killed process; `files.atomic` names them so that nothing else can be meant."""
-    for name in OUTPUTS:
-        for left in (out / name).rglob(".*.part*"):
+    for found in (out.glob(".*.part*"), *((out / name).rglob(".*.part*") for name in (*OUTPUTS, RECORD))):
+        for left in found:
             left.unlink(missing_ok=True)

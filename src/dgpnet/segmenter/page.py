@@ -22,9 +22,10 @@ body { margin: 0; background: var(--ground); color: var(--text);
 header { position: sticky; top: 0; z-index: 2; background: color-mix(in srgb, var(--ground) 88%, transparent);
          backdrop-filter: blur(10px); border-bottom: 1px solid var(--line); padding: 14px 24px; }
 .row { display: flex; flex-wrap: wrap; align-items: center; gap: 10px 18px; }
-h1 { font-size: 17px; margin: 0; font-weight: 650; letter-spacing: -.01em; }
+h1 { font-size: 17px; margin: 0; font-weight: 650; letter-spacing: -.01em; overflow-wrap: anywhere; }
 .soft { color: var(--soft); }
-.classes { display: flex; flex-wrap: wrap; gap: 4px 12px; }
+.classes { display: flex; flex-wrap: wrap; gap: 4px 18px; }
+.classes > span { overflow-wrap: anywhere; }
 .swatch { display: inline-block; width: 11px; height: 11px; border-radius: 3px; margin-right: 5px;
           vertical-align: -1px; }
 .grow { flex: 1; }
@@ -47,15 +48,22 @@ main { padding: 20px 24px 60px; max-width: 1760px; margin: 0 auto; }
 .stack img { grid-area: 1 / 1; max-width: 100%; max-height: 100%; width: 100%; height: 100%; object-fit: contain; }
 .mask { opacity: .6; image-rendering: auto; }
 .hide-mask .mask, .hide-uncertainty .uncertainty { display: none; }
-.caption { padding: 9px 12px 11px; display: flex; gap: 10px; align-items: center; width: 100%; }
-.name { display: flex; flex: 1; min-width: 0; white-space: pre; }
-.name span { overflow: hidden; text-overflow: ellipsis; }
-.name .soft { flex: 0 1000 auto; }
+.caption { padding: 9px 12px 11px; width: 100%; }
+.name { display: block; white-space: pre-wrap; overflow-wrap: anywhere; }
+.numbers { display: flex; flex-wrap: wrap; gap: 2px 12px; align-items: baseline; margin-top: 3px; }
+.badge { border: 1px solid var(--accent); color: var(--accent); border-radius: 6px; padding: 0 6px; font-size: 12px; }
 .score { font-variant-numeric: tabular-nums; font-weight: 650; }
 .low { color: var(--low); } .middle { color: var(--middle); } .high { color: var(--high); }
 nav { display: flex; justify-content: center; align-items: center; gap: 12px; margin: 26px 0; }
-details { background: var(--card); border: 1px solid var(--line); border-left: 4px solid var(--low);
-          border-radius: 10px; padding: 10px 16px; margin-bottom: 20px; }
+details { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 10px 16px;
+          margin-bottom: 16px; }
+details.failed { border-left: 4px solid var(--low); }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: 4px 16px; margin: 10px 0 2px; }
+dt { font-weight: 600; } dd { margin: 0; color: var(--soft); }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: 2px 14px 2px 0; text-align: right; font-weight: 400; vertical-align: top; }
+th { color: var(--soft); } td:first-child, th:first-child { text-align: left; overflow-wrap: anywhere; }
+#v-classes { max-height: 24vh; overflow: auto; padding: 8px 20px 0; }
 summary { cursor: pointer; font-weight: 600; }
 details li { margin: 4px 0; overflow-wrap: anywhere; }
 dialog { border: 0; padding: 0; width: 100vw; height: 100vh; max-width: none; max-height: none;
@@ -86,15 +94,16 @@ kbd { font: 12px ui-monospace, monospace; border: 1px solid var(--line); border-
     <h1 id="title"></h1>
     <span id="classes" class="classes"></span>
     <span class="grow"></span>
-    <span class="soft">scores 0 – 1</span><span id="histogram" title="How many photographs have which score"></span>
+    <span class="soft" title="How many photographs have which score; painted and edited ones are left out">scores 0 – 1
+    </span><span id="histogram"></span>
   </div>
   <div class="row" style="margin-top: 10px">
     <select id="order" aria-label="Order">
       <option value="score">Least certain first</option>
       <option value="-score">Most certain first</option>
       <option value="likeness">Least like the examples first</option>
-      <option value="-area">Largest area first</option>
-      <option value="area">Smallest area first</option>
+      <option value="-share">Largest area first</option>
+      <option value="share">Smallest area first</option>
       <option value="name">By name</option>
     </select>
     <input id="search" type="search" placeholder="Find a name…" aria-label="Find a name">
@@ -108,14 +117,16 @@ kbd { font: 12px ui-monospace, monospace; border: 1px solid var(--line); border-
 </header>
 <main>
   <div id="failures"></div>
+  <details><summary>What the numbers mean</summary><dl id="legend"></dl></details>
   <div id="grid"></div>
   <nav><button id="previous">← Previous</button><span id="page" class="soft"></span>
     <button id="next">Next →</button></nav>
 </main>
 <dialog id="viewer" tabindex="-1" aria-label="One photograph">
-  <div class="bar"><b id="v-name"></b><span id="v-score" class="score"></span><span id="v-facts" class="facts soft">
+  <div class="bar"><b id="v-name"></b><span id="v-badges"></span><span id="v-facts" class="facts soft">
     </span><a id="v-file">mask file</a><span class="grow"></span><span id="v-place" class="soft"></span>
     <button id="v-previous">←</button><button id="v-next">→</button><button id="v-close">Close</button></div>
+  <div id="v-classes"></div>
   <div class="panels">
     <div class="panel"><span class="soft">Mask</span><div class="stack" id="v-mask"></div></div>
     <div class="panel"><span class="soft">Photograph</span><div class="stack" id="v-photo"></div></div>
@@ -129,9 +140,13 @@ kbd { font: 12px ui-monospace, monospace; border: 1px solid var(--line); border-
 const PER_PAGE = 60;
 const report = window.dgpnetReport;
 const byId = (id) => document.getElementById(id);
-const rows = report.rows.map(([name, width, height, score, likeness, uncertainty, novelty, areas, seconds]) =>
-  ({ name, width, height, score, likeness, uncertainty, novelty, areas, seconds,
-     area: areas.reduce((sum, part) => sum + part, 0) / (width * height) }));
+const rows = report.rows.map(([name, link, values]) => {
+  const row = Object.fromEntries(report.figures.map((figure, i) => [figure.name, values[i]]));
+  return { ...row, name, link, share: row.shares.reduce((sum, part) => sum + part, 0) };
+});
+const meaning = Object.fromEntries(report.figures.map((figure) => [figure.name, figure.means]));
+const ofClasses = report.figures.filter(({ name }) => rows.some((row) => Array.isArray(row[name]) && row[name].length));
+const ofAll = report.figures.filter(({ name }) => rows.some((row) => typeof row[name] === "number"));
 const likened = rows.some((row) => row.likeness > 0 && row.likeness < 1);
 let shown = rows, page = 0, open = -1;
 
@@ -140,27 +155,44 @@ const make = (tag, properties = {}, children = []) => {
   element.append(...children);
   return element;
 };
-const address = (folder, name, suffix) => folder + "/" + name.split("/").map(encodeURIComponent).join("/") + suffix;
+const address = (folder, row, suffix) => folder + "/" + row.link + suffix;
 const picture = (kind, row) => make("img", {
   className: kind, alt: "", loading: "lazy", decoding: "async", draggable: false,
-  src: address(kind, row.name, kind === "photo" ? ".jpg" : ".png") });
+  src: address(kind, row, kind === "photo" ? ".jpg" : ".png") });
 const named = (name) => {
   const cut = name.lastIndexOf("/") + 1;
   return [make("span", { className: "soft", textContent: name.slice(0, cut) }),
           make("span", { textContent: name.slice(cut) })];
+};
+const badges = (row) => ["painted", "edited"].filter((kind) => row[kind]).map((kind) =>
+  make("span", { className: "badge", textContent: kind, title: meaning[kind] }));
+const written = (name, value) => name === "shares" || name === "uncertainty" || name === "novelty" ? percent(value) :
+  Number.isInteger(value) ? value.toLocaleString("en") : value.toFixed(name === "seconds" ? 2 : 3);
+const swatch = (colour) => {
+  const element = make("i", { className: "swatch" });
+  element.style.background = colour;
+  return element;
 };
 const grade = (score) => score < 0.5 ? "low" : score < 0.75 ? "middle" : "high";
 const percent = (part) => (100 * part).toFixed(part < 0.1 ? 1 : 0) + " %";
 
 function header() {
   document.title = byId("title").textContent = report.title;
-  for (const { name, colour } of report.classes) {
-    const swatch = make("i", { className: "swatch" });
-    swatch.style.background = colour;
-    byId("classes").append(make("span", {}, [swatch, name]));
+  for (const { name, colour, value, total } of report.classes) {
+    const parts = "count" in total ? ` · ${total.count.toLocaleString("en")} parts` : "";
+    const told = ` in ${total.photographs} · ${percent(total.share)}${parts}`;
+    const title = `${name}: value ${value} in masks, in ${total.photographs} photographs, ` +
+      `${percent(total.share)} of all pixels${parts}`;
+    byId("classes").append(make("span", { title }, [swatch(colour), name,
+      make("span", { className: "soft", textContent: told })]));
   }
+  const marks = report.figures.filter(({ name }) => name === "painted" || name === "edited");
+  const named = ofClasses.map(({ title, means }) => ({ title: title + " of a class", means }));
+  for (const { title, means } of [...ofAll, ...marks, ...named])
+    byId("legend").append(make("dt", { textContent: title }), make("dd", { textContent: means }));
   const bins = Array(20).fill(0);
-  rows.forEach((row) => bins[Math.min(19, Math.floor(row.score * 20))]++);
+  rows.filter((row) => !row.painted && !row.edited)
+    .forEach((row) => bins[Math.min(19, Math.floor(row.score * 20))]++);
   const most = Math.max(1, ...bins);
   bins.forEach((n, i) => {
     const bar = make("i", { title: `${n} from ${(i / 20).toFixed(2)} to ${((i + 1) / 20).toFixed(2)}` });
@@ -168,9 +200,10 @@ function header() {
     byId("histogram").append(bar);
   });
   if (report.failures.length) {
-    const list = make("ul", {}, report.failures.map(([, why]) => make("li", { textContent: why })));
+    const list = make("ul", {}, report.failures.map(([name, why]) =>
+      make("li", { textContent: why.includes(name) ? why : `${name}: ${why}` })));
     const head = make("summary", { textContent: `${report.failures.length} could not be segmented` });
-    byId("failures").append(make("details", {}, [head, list]));
+    byId("failures").append(make("details", { className: "failed", open: report.failures.length <= 5 }, [head, list]));
   }
 }
 
@@ -188,11 +221,19 @@ function turn(to) {
   page = Math.min(Math.max(0, to), pages - 1);
   const cards = shown.slice(page * PER_PAGE, (page + 1) * PER_PAGE).map((row, i) => {
     const stack = make("div", { className: "stack" }, ["photo", "mask", "uncertainty"].map((k) => picture(k, row)));
+    const numbers = row.painted || row.edited ? badges(row) : [
+      make("span", { className: "score " + grade(row.score), title: "Score: " + meaning.score,
+                     textContent: "score " + row.score.toFixed(2) }),
+      ...(likened ? [make("span", { className: "soft", title: "Likeness: " + meaning.likeness,
+                                    textContent: "likeness " + row.likeness.toFixed(2) })] : [])];
+    if (row.counts.length) {
+      const parts = row.counts.reduce((sum, n) => sum + n, 0);
+      numbers.push(make("span", { className: "soft", title: meaning.counts,
+                                  textContent: parts === 1 ? "1 part" : `${parts} parts` }));
+    }
     const caption = make("div", { className: "caption" }, [
       make("span", { className: "name", title: row.name }, named(row.name)),
-      ...(likened ? [make("span", { className: "soft", title: "Likeness of what was found to what was painted",
-                                    textContent: "≈ " + row.likeness.toFixed(2) })] : []),
-      make("span", { className: "score " + grade(row.score), textContent: row.score.toFixed(2) })]);
+      make("div", { className: "numbers" }, numbers)]);
     return make("button", { className: "card", onclick: () => view(page * PER_PAGE + i) }, [stack, caption]);
   });
   byId("grid").replaceChildren(...cards);
@@ -209,16 +250,20 @@ function view(index) {
   open = index;
   const row = shown[index];
   byId("v-name").textContent = row.name;
-  byId("v-score").textContent = "score " + row.score.toFixed(3);
-  byId("v-score").className = "score " + grade(row.score);
-  const facts = [`${row.width} × ${row.height}`, ...report.classes.map(({ name }, i) =>
-    `${name} ${percent(row.areas[i] / (row.width * row.height))}`), `uncertainty ${percent(row.uncertainty)}`,
-    `likeness ${row.likeness.toFixed(2)}`, `novelty ${percent(row.novelty)}`, `${row.seconds.toFixed(2)} s`];
-  byId("v-facts").replaceChildren(...facts.map((text) => make("span", { textContent: text })));
+  byId("v-badges").replaceChildren(...badges(row));
+  byId("v-facts").replaceChildren(...ofAll.map(({ name, title, means }) => make("span", {
+    title: means, className: name === "score" ? "score " + grade(row.score) : "",
+    textContent: `${title} ${written(name, row[name])}` })));
+  const heads = make("tr", {}, [make("th", { textContent: "class" }), ...ofClasses.map(({ title, means }) =>
+    make("th", { textContent: title, title: means }))]);
+  const lines = report.classes.map(({ name, colour }, c) => make("tr", {}, [
+    make("td", {}, [swatch(colour), name]), ...ofClasses.map((figure) =>
+      make("td", { textContent: written(figure.name, row[figure.name][c]) }))]));
+  byId("v-classes").replaceChildren(make("table", {}, [heads, ...lines]));
   byId("v-place").textContent = `${index + 1} of ${shown.length}`;
   byId("v-photo").replaceChildren(picture("photo", row));
   byId("v-mask").replaceChildren(...["photo", "mask", "uncertainty"].map((kind) => picture(kind, row)));
-  byId("v-file").href = address("../masks", row.name, ".png");
+  byId("v-file").href = address("../masks", row, ".png");
   byId("v-uncertainty").replaceChildren(picture("photo", row), picture("uncertainty", row));
   byId("v-uncertainty").lastChild.className = "heat";
   byId("v-previous").disabled = index === 0;
@@ -260,8 +305,8 @@ document.addEventListener("keydown", (event) => {
 });
 header();
 arrange();
-const asked = decodeURIComponent(location.hash.slice(1));
-if (asked) view(shown.findIndex((row) => row.name === asked));
+const asked = location.hash.slice(1);
+if (asked) view(shown.findIndex((row) => row.link === asked));
 </script>
 </body>
 </html>

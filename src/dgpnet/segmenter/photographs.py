@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, count
 from pathlib import Path
+from types import MappingProxyType
+from unicodedata import normalize
 
 from dgpnet.annotations.reading import PHOTO_SUFFIXES
 from dgpnet.errors import Error
+
+#: Where a job keeps its record, in its output folder.
+RECORD = ".dgpnet"
+#: What a job writes besides its record.
+OUTPUTS = (
+    "classes.json",
+    "summary.csv",
+    "summary.json",
+    "masks",
+    "instances",
+    "overlays",
+    "uncertainty",
+    "annotations",
+    "aside",
+    "report",
+)
+#: What results are files of, beside a folder that may be called the same.
+SUFFIXES = (".png", ".jpg")
 
 
 @dataclass(frozen=True)
@@ -25,53 +47,143 @@ class Photograph:
     key: str
 
 
-def find_photographs(given: Sequence[str | os.PathLike[str]], *, skip: Iterable[Path] = ()) -> list[Photograph]:
+def find_photographs(
+    given: Sequence[str | os.PathLike[str]],
+    *,
+    out: str | os.PathLike[str] | None = None,
+    skip: Iterable[Path] = (),
+) -> list[Photograph]:
     """All photographs among files and below folders, sorted by name; hidden ones and those below `skip` left out.
 
-    A file is taken whatever it is called, below a folder those that are called like photographs. With several
-    folders, names begin with the folder's own.
+    A file is taken whatever it is called, below a folder those that are called like photographs: also what cannot be
+    read (a broken link, a closed folder), for whoever reads it to say so. With several folders, names begin with the
+    folder's own. What a job wrote is never a photograph.
+    out: where this job writes.
     """
     folders = [Path(one) for one in given if Path(one).is_dir()]
     named: dict[str, Path] = {}
     for one in map(Path, given):
+        _refuse_results(one, out)
         if one.is_dir():
-            front = f"{one.resolve().name}/" if len(folders) > 1 else ""
-            found = [(front + path.relative_to(one).as_posix(), path) for path in _below(one, skip)]
-        elif one.exists():
+            front = f"{_real(one).name}/" if len(folders) > 1 else ""
+            avoided = {_real(path) for path in (*skip, *([] if out is None else [Path(out)]))} - {_real(one)}
+            found = [(front + path.relative_to(one).as_posix(), path) for path in _below(one, avoided)]
+        elif os.path.lexists(one):
             found = [(one.name, one)]
         else:
             raise Error(f"There is no photograph or folder {one}; check the path.")
         for name, path in found:
             other = named.setdefault(name, path)
-            if other.resolve() != path.resolve():
+            if _real(other) != _real(path):
                 raise Error(f"{other} and {path} would both be called {name}; segment them into two folders.")
     if not named:
         kinds = " ".join(sorted(PHOTO_SUFFIXES))
         raise Error(f"There is no photograph in {', '.join(map(str, given))}; photographs are files named {kinds}.")
-    return _with_keys(named)
+    return with_keys(named)
 
 
-def _below(folder: Path, skip: Iterable[Path]) -> Iterator[Path]:
-    avoided = {path.resolve() for path in skip} - {folder.resolve()}
-    for parent, folders, names in os.walk(folder):
+def masks_beside(support: Path, photos: Iterable[Path]) -> list[Path]:
+    """What in a support's folder is a mask, going by the names of the photographs that were painted."""
+    own = {_real(photo) for photo in photos}
+    names = {name for photo in own for name in (photo.stem, photo.name)}
+    found = _below(support, set()) if support.is_dir() else []
+    return [path for path in found if _real(path) not in own and _bare(path.stem) in names]
+
+
+def with_keys(named: Mapping[str, Path], known: Mapping[str, str] = MappingProxyType({})) -> list[Photograph]:
+    """Photographs with a key each, sorted by name; no two keys share a file, on any disk.
+
+    named: name -> path · known: name -> key that earlier runs gave, which stays
+    A key is the name without suffix; where another photograph would have the same, the whole name.
+    """
+    places = _Places()
+    for key in known.values():
+        places.take(key)
+    new = [name for name in sorted(named) if name not in known]
+    stems = Counter(_alike(_stem(name)) for name in new)
+    names = {_alike(name) for name in named}
+    keys = {name: known[name] for name in named if name in known}
+    for name in new:
+        short = _stem(name)
+        alone = stems[_alike(short)] == 1 and _alike(short) not in names
+        candidates = [*([short] if alone else []), name]
+        keys[name] = next(key for key in chain(candidates, _numbered(name)) if places.free(key))
+        places.take(keys[name])
+    return [Photograph(named[name], name, keys[name]) for name in sorted(named)]
+
+
+@dataclass
+class _Places:
+    """Files and folders that results take, as a disk compares them that tells neither A from a nor é from é."""
+
+    files: set[str] = field(default_factory=set)
+    folders: set[str] = field(default_factory=set)
+
+    def free(self, key: str) -> bool:
+        files, folders = _files(key), _folders(key)
+        return not files & (self.files | self.folders) and not folders & self.files
+
+    def take(self, key: str) -> None:
+        self.files |= _files(key)
+        self.folders |= _folders(key)
+
+
+def _files(key: str) -> set[str]:
+    return {_alike(key) + suffix for suffix in SUFFIXES}
+
+
+def _folders(key: str) -> set[str]:
+    parts = _alike(key).split("/")
+    return {"/".join(parts[:n]) for n in range(1, len(parts))}
+
+
+def _alike(text: str) -> str:
+    return normalize("NFC", normalize("NFC", text).casefold())
+
+
+def _numbered(name: str) -> Iterator[str]:
+    """a/b.jpg~2 …, the folders too: one of them may be what is in the way."""
+    return ("/".join(f"{part}~{n}" for part in name.split("/")) for n in count(2))
+
+
+def _stem(name: str) -> str:
+    suffix = Path(name).suffix
+    return name.removesuffix(suffix) if suffix else name
+
+
+def _bare(stem: str) -> str:
+    """A mask's name as its photograph is called: kitchen_mask, kitchen-label."""
+    return re.sub(r"[_-](mask|label|seg|gt)s?$", "", stem, flags=re.IGNORECASE)
+
+
+def _real(path: Path) -> Path:
+    """Without links; unlike Path.resolve, of a circle of links too."""
+    return Path(os.path.realpath(path))
+
+
+def _refuse_results(given: Path, out: str | os.PathLike[str] | None) -> None:
+    real = _real(given)
+    if out is not None and real == _real(Path(out)):
+        raise Error(f"{given} is both where photographs are and where results would go; choose another --out.")
+    own = [] if out is None else [_real(Path(out))]
+    for folder in [*own, *(folder for folder in real.parents if (folder / RECORD).is_dir())]:
+        if real.is_relative_to(folder) and real != folder and real.relative_to(folder).parts[0] in OUTPUTS:
+            raise Error(f"{given} lies among the results of a job; give the photographs that it was made from.")
+
+
+def _below(folder: Path, avoided: set[Path]) -> Iterator[Path]:
+    """Files that are called like photographs, and folders that may not be read."""
+    closed: list[Path] = []
+    for parent, folders, names in os.walk(folder, onerror=lambda error: closed.append(Path(error.filename))):
         here = Path(parent)
+        written = OUTPUTS if (here / RECORD).is_dir() else ()
         folders[:] = sorted(
-            name for name in folders if not name.startswith(".") and (here / name).resolve() not in avoided
+            name
+            for name in folders
+            if not name.startswith(".") and name not in written and _real(here / name) not in avoided
         )
         for name in sorted(names):
             path = here / name
-            if not name.startswith(".") and path.suffix.lower() in PHOTO_SUFFIXES and path.resolve() not in avoided:
+            if not name.startswith(".") and path.suffix.lower() in PHOTO_SUFFIXES and _real(path) not in avoided:
                 yield path
-
-
-def _with_keys(named: dict[str, Path]) -> list[Photograph]:
-    def stem(name: str) -> str:
-        suffix = Path(name).suffix
-        return name.removesuffix(suffix) if suffix else name
-
-    # Lower case, since on some disks mug.JPG and Mug.png would share a result.
-    taken = Counter(stem(name).lower() for name in named)
-    return [
-        Photograph(path, name, stem(name) if taken[stem(name).lower()] == 1 else name)
-        for name, path in sorted(named.items())
-    ]
+    yield from closed

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from dgpnet.annotations.legend import Colour, Legend
 from dgpnet.files import atomic
-from dgpnet.images import COMPRESSION, PALETTE
+from dgpnet.images import COMPRESSION, IGNORE, PALETTE
 from dgpnet.pictures import heat_map
+from dgpnet.segmenter.figures import EACH, FIELDS, totals
 from dgpnet.segmenter.ledger import Entry
 from dgpnet.segmenter.page import PAGE
+from dgpnet.segmenter.rounds import Round
 
 #: Longest side of the report's pictures, in pixels.
 THUMBNAIL = 640
@@ -24,8 +30,9 @@ THUMBNAIL = 640
 BRIGHTEST = 0.5
 #: How bright each of 256 levels of uncertainty is.
 RAMP = np.linspace(0, 1 / BRIGHTEST, 256).clip(max=1)
-#: Colours and opacities of mask and uncertainty, of 256 values each.
-MASK = PALETTE.tobytes(), bytes([0] + [255] * 255)
+#: How opaque each of a mask's 256 values is.
+OPAQUE = bytes([0] + [255] * 255)
+#: Colours and opacities of 256 levels of uncertainty.
 HEAT = heat_map(RAMP[None]).tobytes(), (255 * RAMP**0.5).astype(np.uint8).tobytes()
 
 
@@ -43,19 +50,27 @@ def write_thumbnails(
     photo: Image.Image,
     mask: NDArray[np.uint8],
     uncertainty: NDArray[np.uint8],
-) -> None:
+    colours: Sequence[Colour],
+) -> list[Path]:
     """The three pictures of one photograph, all of the size of `photo`; mask (H, W) and uncertainty (h, w) of any.
 
     Mask and uncertainty are transparent where there is nothing to see, and are laid over the photograph by the page.
+    colours: of the classes. Returns the files.
     """
-    _save(photo, _place(report / "photo", key, ".jpg"), quality=82)
-    for kind, values, how, (colours, opacity) in (
-        ("mask", mask, Image.Resampling.NEAREST, MASK),
+    palette = PALETTE.copy()
+    palette[1 : len(colours) + 1] = colours
+    palette[IGNORE] = PALETTE[IGNORE]
+    written = [_place(report / "photo", key, ".jpg")]
+    _save(photo, written[0], quality=82)
+    for kind, values, how, (shades, opacity) in (
+        ("mask", mask, Image.Resampling.NEAREST, (palette.tobytes(), OPAQUE)),
         ("uncertainty", uncertainty, Image.Resampling.BILINEAR, HEAT),
     ):
         layer = Image.fromarray(values).resize(photo.size, how)
-        layer.putpalette(colours)
-        _save(layer, _place(report / kind, key, ".png"), transparency=opacity, compress_level=COMPRESSION)
+        layer.putpalette(shades)
+        written.append(_place(report / kind, key, ".png"))
+        _save(layer, written[-1], transparency=opacity, compress_level=COMPRESSION)
+    return written
 
 
 def _place(folder: Path, key: str, suffix: str) -> Path:
@@ -70,25 +85,27 @@ def _save(picture: Image.Image, path: Path, **options: Any) -> None:
 
 
 def for_review(entries: Iterable[Entry]) -> list[Entry]:
-    """The least certain first."""
-    return sorted(entries, key=lambda entry: (entry.score, entry.name))
+    """The least certain first, what a person made last."""
+    return sorted(entries, key=lambda entry: (entry.figures.by_hand, entry.figures.score, entry.name))
 
 
-def write_report(
-    report: Path, title: str, classes: Sequence[str], entries: Sequence[Entry], failures: Mapping[str, str]
-) -> None:
+def write_report(report: Path, legend: Legend, entries: Sequence[Entry], failures: Mapping[str, str]) -> None:
     """`index.html` and its `data.js`; the pictures are there already. failures: name -> what went wrong."""
-    colours = [f"#{bytes(PALETTE[i]).hex()}" for i in range(1, len(classes) + 1)]
+    figures = [entry.figures for entry in entries]
+    of_all = totals(figures, legend.names)
     data = {
-        "title": title,
-        "classes": [{"name": name, "colour": colour} for name, colour in zip(classes, colours, strict=True)],
-        "rows": [
-            [e.key, e.width, e.height, round(e.score, 5), round(e.likeness, 5), round(e.uncertainty, 5),
-             round(e.novelty, 5), e.areas, round(e.seconds, 4)]
-            for e in entries
+        "title": f"{', '.join(legend.names)} in {len(entries)} photographs",
+        "classes": [
+            {"name": name, "colour": "#{:02x}{:02x}{:02x}".format(*colour), "value": value, "total": of_all[name]}
+            for name, colour, value in zip(legend.names, legend.colours, legend.values, strict=True)
         ],
-        "failures": list(failures.items()),
-    }  # fmt: skip
+        "figures": [
+            {"name": one.name, "title": EACH.get(one.name, one.name), "means": one.metadata["means"]} for one in FIELDS
+        ],
+        # Beside its name, what it is called in an address: browsers know no names but in UTF-8.
+        "rows": [[printable(entry.name), quote(os.fsencode(entry.key)), entry.figures.values()] for entry in entries],
+        "failures": [[printable(name), printable(why)] for name, why in failures.items()],
+    }
     report.mkdir(parents=True, exist_ok=True)
     with atomic(report / "data.js") as temporary:
         temporary.write_text(f"window.dgpnetReport = {json.dumps(data)};\n", encoding="utf-8")
@@ -97,35 +114,46 @@ def write_report(
 
 
 def write_summary(
-    out: Path, about: Mapping[str, Any], classes: Sequence[str], entries: Sequence[Entry], failures: Mapping[str, str]
+    out: Path, about: Round, classes: Sequence[str], entries: Sequence[Entry], failures: Mapping[str, str]
 ) -> None:
-    """`summary.csv` and `summary.json`: one line a photograph in the order given, failures at the end."""
-    photographs = [_row(entry, classes) for entry in entries]
+    """`summary.csv` and `summary.json`: one line a photograph in the order given, failures at the end.
+
+    A byte of a file's name that is not UTF-8 stands as \\udc80 … \\udcff in both, and a backslash in a name is
+    doubled in the CSV, so that names can be told back.
+    """
     listed = [{"photo": name, "error": why} for name, why in failures.items()]
-    with atomic(out / "summary.json") as temporary:
-        whole = {**about, "classes": list(classes), "photographs": photographs, "failures": listed}
-        temporary.write_text(json.dumps(whole, indent=1, ensure_ascii=False), encoding="utf-8")
-    columns = ["photo", "mask", "score", "likeness", "uncertainty", "novelty", "width", "height"]
-    columns += [f"area {name}" for name in classes] + ["seconds", "error"]
-    with atomic(out / "summary.csv") as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-        table = csv.DictWriter(file, columns)
-        table.writeheader()
-        for row in photographs:
-            areas = {f"area {name}": area for name, area in row["areas"].items()}
-            table.writerow({**{name: row[name] for name in columns if name in row}, **areas})
-        table.writerows(listed)
-
-
-def _row(entry: Entry, classes: Sequence[str]) -> dict[str, Any]:
-    return {
-        "photo": entry.name,
-        "mask": f"masks/{entry.key}.png",
-        "score": round(entry.score, 5),
-        "likeness": round(entry.likeness, 5),
-        "uncertainty": round(entry.uncertainty, 5),
-        "novelty": round(entry.novelty, 5),
-        "width": entry.width,
-        "height": entry.height,
-        "areas": dict(zip(classes, entry.areas, strict=True)),
-        "seconds": round(entry.seconds, 4),
+    whole = {
+        **asdict(about),
+        "classes": list(classes),
+        "totals": totals([entry.figures for entry in entries], classes),
+        "photographs": [
+            {"photo": entry.name, "mask": f"masks/{entry.key}.png", **entry.figures.nested(classes)}
+            for entry in entries
+        ],
+        "failures": listed,
     }
+    text = json.dumps(whole, indent=1, ensure_ascii=False)
+    with atomic(out / "summary.json") as temporary:
+        temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
+    rows: list[dict[str, Any]] = [
+        {"photo": _told_back(entry.name), "mask": _told_back(f"masks/{entry.key}.png"), **entry.figures.flat(classes)}
+        for entry in entries
+    ]
+    rows += [{"photo": _told_back(one["photo"]), "error": one["error"]} for one in listed]
+    columns = list(dict.fromkeys(name for row in rows for name in row if name != "error"))
+    with (
+        atomic(out / "summary.csv") as temporary,
+        temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,
+    ):
+        table = csv.DictWriter(file, [*columns, "error"])
+        table.writeheader()
+        table.writerows(rows)
+
+
+def printable(text: str) -> str:
+    """The text with bytes that were no UTF-8 as \\udc80 … \\udcff."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _told_back(name: str) -> str:
+    return name.replace("\\", "\\\\")

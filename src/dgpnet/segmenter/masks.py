@@ -1,0 +1,127 @@
+"""Masks of a job in files: in the values and colours that were painted, and sealed, so that a person's edits are known.
+
+A mask whose classes are told by colours is an RGB PNG; one with values over 255 is a 16-bit grey PNG; any other is an
+index PNG whose palette has the classes' colours. Each reads back as what it is, with `classes.json` or without.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+
+from dgpnet.annotations.legend import LARGEST, Colour, Legend
+from dgpnet.annotations.reading import IGNORE_LABEL
+from dgpnet.errors import Error
+from dgpnet.files import atomic
+from dgpnet.images import COMPRESSION, IGNORE, MAX_PIXELS, PALETTE, read_mask
+
+#: The text in a PNG that has the digest of the pixels that were written.
+SEAL = "dgpnet"
+#: Formats that a person may save a mask in, whatever its name ends in.
+LOSSLESS = ("PNG", "TIFF", "BMP", "GIF", "WEBP", "PPM")
+
+
+def classes_json(legend: Legend) -> dict[str, int | list[int]]:
+    """What `classes.json` says: the value of each name, or its colour where colours tell classes."""
+    if legend.coded_by == "value":
+        return dict(zip(legend.names, legend.values, strict=True))
+    named = {name: list(colour) for name, colour in zip(legend.names, legend.colours, strict=True)}
+    return {**named, IGNORE_LABEL: list(_ignore_colour(legend))}
+
+
+def write(path: Path, mask: NDArray[np.uint8], legend: Legend) -> str:
+    """Write a mask (H, W) of 0, 1 … C and 255, whole or not at all; returns the digest of what was written."""
+    pixels = _stored(mask, legend)
+    image = Image.fromarray(pixels)
+    if pixels.dtype == np.uint8 and pixels.ndim == 2:
+        palette = PALETTE.copy()
+        palette[list(legend.values)] = legend.colours
+        image.putpalette(palette.tobytes())
+    digest, text = _digest(pixels), PngInfo()
+    text.add_text(SEAL, digest)
+    with atomic(path) as temporary:
+        image.save(temporary, format="PNG", compress_level=COMPRESSION, pnginfo=text)
+    return digest
+
+
+def read(path: Path, legend: Legend, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
+    """The mask (H, W) of 0, 1 … C and 255 that a file has; an Error where it is none of these classes.
+
+    size: the (H, W) that it must have. Colours are taken for classes in every mask that is saved in colours.
+    """
+    raw = read_mask(path, size=size, max_pixels=MAX_PIXELS if size is None else size[0] * size[1])
+    if legend.coded_by == "colour" and raw.dtype != np.uint32:
+        with Image.open(path) as image:
+            raw = read_mask(image.convert("RGB"))
+    codes = _codes(legend, coloured=raw.dtype == np.uint32)
+    known = np.array(sorted(codes))
+    place = np.searchsorted(known, raw).clip(max=len(known) - 1)
+    strange = raw[known[place] != raw]
+    if strange.size:
+        shown = f"#{int(strange[0]):06x}" if raw.dtype == np.uint32 else int(strange[0])
+        raise Error(f"{path} shows {shown}, which is none of {', '.join(legend.names[:20])}; paint these alone.")
+    numbers: NDArray[np.uint8] = np.array([codes[int(code)] for code in known], np.uint8)[place]
+    return numbers
+
+
+def digest_of(path: Path) -> str:
+    """Digest of what a mask file shows; an Error where it cannot be read."""
+    return _opened(path)[0]
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a file is, to the pixel, a mask that a job wrote, for whichever photograph."""
+    digest, seal = _opened(path)
+    return digest == seal
+
+
+def _opened(path: Path) -> tuple[str, str]:
+    """Digest of a file's pixels, and the one that it was sealed with, "" where it was not."""
+    try:
+        with Image.open(path, formats=LOSSLESS) as image:
+            return _digest(np.asarray(image)), str(image.info.get(SEAL, ""))
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise Error(f"{path} cannot be read as a mask.") from error
+
+
+def _digest(pixels: NDArray[Any]) -> str:
+    digest = hashlib.blake2b(f"{pixels.shape} {pixels.dtype.itemsize}".encode(), digest_size=16)
+    digest.update(np.ascontiguousarray(pixels).data)
+    return digest.hexdigest()
+
+
+def _stored(mask: NDArray[np.uint8], legend: Legend) -> NDArray[Any]:
+    """(H, W) values, or (H, W, 3) colours."""
+    if legend.coded_by == "value":
+        return legend.applied(mask)
+    table = np.zeros((256, 3), np.uint8)
+    table[1 : len(legend.colours) + 1] = legend.colours
+    table[IGNORE] = _ignore_colour(legend)
+    found: NDArray[Any] = table[mask]
+    return found
+
+
+def _codes(legend: Legend, *, coloured: bool) -> dict[int, int]:
+    """What values, or colours as 0xRRGGBB, stand for: 0, 1 … C, or IGNORE."""
+    if not coloured:
+        ignore = LARGEST if max(legend.values) > 0xFF else IGNORE
+        return {0: 0, ignore: IGNORE, **{value: c for c, value in enumerate(legend.values, 1)}}
+    if len(set(legend.colours)) < len(legend.colours):
+        return {0: 0}  # two classes of one colour: colours tell nothing
+    classes = {_packed(colour): c for c, colour in enumerate(legend.colours, 1)}
+    return {0: 0, _packed(_ignore_colour(legend)): IGNORE, **classes}
+
+
+def _ignore_colour(legend: Legend) -> Colour:
+    """A pale grey that is no class's colour."""
+    return next((grey,) * 3 for grey in range(0xE0, 0, -1) if (grey,) * 3 not in legend.colours)
+
+
+def _packed(colour: Colour) -> int:
+    return colour[0] << 16 | colour[1] << 8 | colour[2]

@@ -1,0 +1,116 @@
+"""What a job writes besides masks: connected parts, annotations in other formats, and what is put aside, not lost."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from dgpnet.annotations import Item, export, outlines
+from dgpnet.annotations.legend import Legend
+from dgpnet.annotations.shapes import Patch
+from dgpnet.files import Journal, atomic
+from dgpnet.images import COMPRESSION, IGNORE
+from dgpnet.segmenter.options import Options
+from dgpnet.segmenter.photographs import RECORD
+
+
+def parts(mask: NDArray[np.uint8], min_area: int = 0) -> list[tuple[int, Patch]]:
+    """(class, part) of every connected part of a mask (H, W) with at least `min_area` pixels, the largest first."""
+    shown = [value for value in np.flatnonzero(np.bincount(mask.ravel(), minlength=256)) if value not in (0, IGNORE)]
+    found = [(int(value), part) for value in shown for part in outlines.parts(mask == value)]
+    sized = [(int(part.pixels.sum()), value, part) for value, part in found]
+    sized.sort(key=lambda one: -one[0])
+    return [(value, part) for area, value, part in sized if area >= min_area]
+
+
+def numbered(several: Iterable[tuple[int, Patch]], size: tuple[int, int]) -> NDArray[np.uint16]:
+    """Parts numbered from 1 in a picture (H, W), 0 elsewhere; those beyond 65,535 stay 0."""
+    numbers = np.zeros(size, dtype=np.uint16)
+    for number, (_, part) in zip(range(1, 1 << 16), several, strict=False):
+        place = numbers[part.top :, part.left :][: part.pixels.shape[0], : part.pixels.shape[1]]
+        place[part.pixels] = number
+    return numbers
+
+
+def counts(several: Sequence[tuple[int, Patch]], classes: int) -> tuple[int, ...]:
+    """How many parts each class has."""
+    return tuple(np.bincount([value for value, _ in several], minlength=classes + 1)[1:].tolist())
+
+
+def write_grey(path: Path, values: NDArray[np.uint8] | NDArray[np.uint16]) -> None:
+    """Values (H, W) as a grey PNG."""
+    with atomic(path) as temporary:
+        Image.fromarray(values).save(temporary, compress_level=COMPRESSION)
+
+
+def write_annotations(
+    out: Path, legend: Legend, items: Iterator[Item], format: str, options: Options
+) -> tuple[Path, list[str]]:
+    """The masks in another format, below `out`/annotations; returns the path, and what was put aside, in sentences.
+
+    Written beside first, so that a file that somebody edited since is known: where there is something new to write in
+    its place it is put aside, otherwise it stays.
+    """
+    stage, folder = out / RECORD / "stage", out / "annotations"
+    shutil.rmtree(stage, ignore_errors=True)
+    stage.mkdir(parents=True)
+    path = _export(format, stage, legend, items, options)
+    record = Journal(out / RECORD / "annotations.jsonl")
+    ours: dict[str, list[str]] = {}
+    for line in record.read():
+        ours.setdefault(str(line.get("file")), []).append(str(line.get("digest")))
+    notes = []
+    with record:
+        for file in sorted(one for one in stage.rglob("*") if one.is_file()):
+            name = file.relative_to(stage).as_posix()
+            target, digest = folder / name, _file_digest(file)
+            known = ours.get(name, [])
+            edited = target.is_file() and _file_digest(target) not in (*known, digest)
+            if edited and known[-1:] == [digest]:
+                notes.append(f"annotations/{name} was edited by hand and is left as it is.")
+                continue
+            if edited:
+                notes.append(f"annotations/{name} was edited by hand; it is kept as {put_aside(out, target)}.")
+            if known[-1:] != [digest]:
+                record.add({"file": name, "digest": digest})
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(file, target)
+    shutil.rmtree(stage, ignore_errors=True)
+    return folder / path.relative_to(stage), notes
+
+
+def _export(format: str, out: Path, legend: Legend, items: Iterator[Item], options: Options) -> Path:
+    return export(format, out, legend.names, items, instances=options.instances, polygons=options.polygons)
+
+
+def without_small(mask: NDArray[np.uint8], min_area: int) -> NDArray[np.uint8]:
+    """A mask (H, W) without the parts that have fewer than `min_area` pixels."""
+    kept = np.where(mask == IGNORE, mask, 0).astype(np.uint8)
+    for value, part in parts(mask, min_area):
+        place = kept[part.top :, part.left :][: part.pixels.shape[0], : part.pixels.shape[1]]
+        place[part.pixels] = value
+    return kept
+
+
+def put_aside(out: Path, path: Path) -> str:
+    """Move a file of the output folder to a place of its own below aside/; returns that, relative to the folder."""
+    place = out / "aside" / path.relative_to(out)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    free = next(
+        one
+        for one in (place, *(place.with_name(f"{place.stem}~{n}{place.suffix}") for n in range(2, 1000)))
+        if not one.exists()
+    )
+    os.replace(path, free)
+    return free.relative_to(out).as_posix()
+
+
+def _file_digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
