@@ -73,7 +73,7 @@ def test_a_result_counts_only_as_it_was_written(tmp_path, photo):
     assert not Ledger(out, ROUND).is_done(photo)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(file=st.sampled_from(["done.jsonl", "job.json"]), place=st.integers(0, 10_000), bits=st.integers(1, 255))
 def test_damage_to_any_byte_is_never_believed_and_never_a_traceback(tmp_path_factory, file, place, bits):
     root = tmp_path_factory.mktemp("job")

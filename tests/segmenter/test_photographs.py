@@ -1,9 +1,13 @@
+import os
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dgpnet.errors import Error
-from dgpnet.segmenter.photographs import find_photographs
+from dgpnet.segmenter.photographs import find_photographs, masks_beside, with_keys
 
 
 def touch(*paths: Path) -> None:
@@ -66,3 +70,83 @@ def test_wrong_use_is_explained(tmp_path):
         find_photographs([tmp_path / "c"])
     with pytest.raises(Error, match=r"both be called x\.jpg"):
         find_photographs([tmp_path / "a" / "x.jpg", tmp_path / "b" / "x.jpg"])
+
+
+#: Names that get into each other's way: suffixes twice, upper case, é in one piece and in two, files and folders.
+NAMES = st.sampled_from(
+    [
+        *("a.jpg", "a.png", "a.jpg.png", "A.JPG", "a", "b.jpg", "a.png/b.jpg", "a.jpg/b.png", "a/b.jpg", "A/B.png"),
+        *("a.jpg~2", "a.png~2/b.jpg", "\u00e9.jpg", "e\u0301.jpg", "\u00e9.png", "\udce9.jpg", "a.png/b.jpg.png"),
+    ]
+)
+
+
+def alike(text: str) -> str:
+    return normalize("NFC", text).casefold()
+
+
+@given(st.sets(NAMES), st.sets(NAMES))
+def test_no_two_photographs_ever_share_a_result_and_keys_stay_from_run_to_run(first, second):
+    before = {photo.name: photo.key for photo in with_keys({name: Path(name) for name in first})}
+    after = {photo.name: photo.key for photo in with_keys({name: Path(name) for name in second}, before)}
+    assert {name: after[name] for name in first & second} == {name: before[name] for name in first & second}
+    keys = {**before, **after}
+    files = [alike(key + suffix) for key in keys.values() for suffix in (".png", ".jpg")]
+    folders = {alike("/".join(key.split("/")[:n])) for key in keys.values() for n in range(1, key.count("/") + 1)}
+    assert len(set(files)) == len(files)
+    assert not folders & set(files)
+
+
+def test_a_photograph_alone_is_called_as_people_expect():
+    (photo,) = with_keys({"trip/kitchen.jpg": Path("x")})
+    assert photo.key == "trip/kitchen"
+
+
+def test_what_cannot_be_read_is_found_all_the_same(tmp_path):
+    os.mkfifo(tmp_path / "pipe.jpg")
+    (tmp_path / "loop.jpg").symlink_to("loop.jpg")
+    (tmp_path / "gone.jpg").symlink_to("nowhere")
+    (tmp_path / os.fsdecode(b"caf\xe9.jpg")).write_bytes(b"x")
+    (tmp_path / "circle").symlink_to(tmp_path)
+    assert names(find_photographs([tmp_path])) == ["caf\udce9.jpg", "gone.jpg", "loop.jpg", "pipe.jpg"]
+    assert names(find_photographs([tmp_path / "loop.jpg"])) == ["loop.jpg"]
+
+
+def test_a_folder_that_may_not_be_read_is_told(tmp_path, monkeypatch):
+    touch(tmp_path / "a.jpg", tmp_path / "closed" / "b.jpg")
+    real = os.scandir
+
+    def denied(path):
+        if str(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", denied)
+    assert names(find_photographs([tmp_path])) == ["a.jpg", "closed"]
+
+
+def test_what_a_job_wrote_is_no_photograph(tmp_path):
+    touch(tmp_path / "found" / ".dgpnet" / "job.json", tmp_path / "found" / "masks" / "a.png")
+    touch(tmp_path / "found" / "report" / "photo" / "a.jpg", tmp_path / "found" / "mine.jpg", tmp_path / "a.jpg")
+    assert names(find_photographs([tmp_path])) == ["a.jpg", "found/mine.jpg"]
+    assert names(find_photographs([tmp_path / "found"])) == ["mine.jpg"]
+    for inside in ("masks", "masks/a.png", "report/photo"):
+        with pytest.raises(Error, match="among the results"):
+            find_photographs([tmp_path / "found" / inside])
+    with pytest.raises(Error, match="both where photographs are"):
+        find_photographs([tmp_path / "found"], out=tmp_path / "found" / ".." / "found")
+    with pytest.raises(Error, match="among the results"):
+        find_photographs([tmp_path / "masks"], out=tmp_path)
+
+
+def test_masks_beside_painted_photographs_are_known_by_their_names(tmp_path):
+    touch(tmp_path / "a.jpg", tmp_path / "a.png", tmp_path / "b.jpg", tmp_path / "b_mask.png", tmp_path / "c.jpg")
+    touch(tmp_path / "SegmentationClass" / "a.png", tmp_path / "a.jpg.png")
+    found = masks_beside(tmp_path, [tmp_path / "a.jpg", tmp_path / "b.jpg"])
+    assert sorted(path.relative_to(tmp_path).as_posix() for path in found) == [
+        "SegmentationClass/a.png",
+        "a.jpg.png",
+        "a.png",
+        "b_mask.png",
+    ]
+    assert names(find_photographs([tmp_path], skip=found)) == ["a.jpg", "b.jpg", "c.jpg"]
