@@ -1,0 +1,306 @@
+"""The loop of a person in one folder: paint, segment, correct, put back, segment."""
+
+import csv
+import json
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dgpnet.annotations import SupportSet, read_support
+from dgpnet.annotations.legend import Legend
+from dgpnet.errors import Error
+from dgpnet.segmenter import Concept, Segmenter, job, masks
+from dgpnet.segmenter.folder import Outcome, segment_folder
+from tests.tiny import scene, tiny_segmenter, write_photos, write_support
+
+#: Numbers and colours that nobody would give by himself.
+LEGEND = Legend(("mug", "spoon"), (7, 3), ((250, 0, 10), (0, 10, 250)))
+
+
+@pytest.fixture(scope="module")
+def segmenter() -> Segmenter:
+    return tiny_segmenter()
+
+
+def learn(segmenter: Segmenter, painted: Path) -> tuple[Concept, SupportSet]:
+    support = read_support(painted)
+    support = replace(support, legend=replace(LEGEND, names=LEGEND.names[: len(support.classes)],
+                                              values=LEGEND.values[: len(support.classes)],
+                                              colours=LEGEND.colours[: len(support.classes)]))  # fmt: skip
+    photos = [example.photo for example in support.examples]
+    return segmenter.learn(photos, [example.mask for example in support.examples], classes=support.legend), support
+
+
+@pytest.fixture
+def here(tmp_path) -> Path:
+    """painted/ with two photographs of two classes, and photos/ with five others."""
+    write_support(tmp_path / "painted", 2, classes=2)
+    write_photos(tmp_path / "photos", 5)
+    return tmp_path
+
+
+def run(here: Path, segmenter: Segmenter, **options: object) -> Outcome:
+    concept, support = learn(segmenter, here / "painted")
+    return segment_folder(concept, [here / "photos"], here / "found", painted=support, **options)
+
+
+def rows(here: Path) -> dict[str, dict]:
+    whole = json.loads((here / "found" / "summary.json").read_text())
+    return {row["photo"]: row for row in whole["photographs"]}
+
+
+def edit(path: Path) -> np.ndarray:
+    """Paint a corner of a mask with the first class, as a program would that knows nothing of us."""
+    image = Image.open(path)
+    values = np.array(image)
+    values[:9, :9] = LEGEND.values[0]
+    other = Image.fromarray(values)
+    other.putpalette(image.getpalette())
+    other.save(path)
+    return values
+
+
+def test_a_painted_photograph_keeps_its_mask_whatever_it_is_called(here, segmenter):
+    shutil.copy(here / "painted" / "images" / "0.png", here / "photos" / "renamed.png")  # by what is in it
+    (here / "photos" / "linked.png").symlink_to(here / "painted" / "images" / "1.png")  # by where it lies
+    outcome = run(here, segmenter, overlay=True, instances=True, uncertainty=True)
+    assert (outcome.done, outcome.painted, outcome.edited) == (7, 2, 0)
+    _, support = learn(segmenter, here / "painted")
+    for name, example in zip(("renamed", "linked"), support.examples, strict=True):
+        found = masks.read(here / "found" / "masks" / f"{name}.png", LEGEND)
+        np.testing.assert_array_equal(found, example.mask)
+        row = rows(here)[f"{name}.png"]
+        assert row["painted"] is True
+        assert row["areas"] == {"mug": int((found == 1).sum()), "spoon": int((found == 2).sum())}
+    assert rows(here)["0000.jpg"]["painted"] is False
+
+
+def test_values_and_colours_are_those_of_the_legend_everywhere(here, segmenter):
+    shutil.copy(here / "painted" / "images" / "0.png", here / "photos" / "p.png")
+    run(here, segmenter, overlay=True)
+    image = Image.open(here / "found" / "masks" / "p.png")
+    assert set(np.unique(np.asarray(image))) == {0, 3, 7}
+    y, x = np.argwhere(np.asarray(image) == 7)[0]
+    assert image.convert("RGB").getpixel((int(x), int(y))) == (250, 0, 10)
+    assert json.loads((here / "found" / "classes.json").read_text()) == {"mug": 7, "spoon": 3}
+    thumbnail = Image.open(here / "found" / "report" / "mask" / "p.png").convert("RGB")
+    assert thumbnail.getpixel((int(x), int(y))) == (250, 0, 10)
+    assert "#fa000a" in (here / "found" / "report" / "data.js").read_text()
+
+
+def test_a_mask_that_a_person_edited_is_kept_told_and_never_overwritten(here, segmenter):
+    run(here, segmenter, overlay=True)
+    path = here / "found" / "masks" / "0000.png"
+    values = edit(path)
+    content = path.read_bytes()
+    for again in (False, True):
+        outcome = run(here, segmenter, overlay=True, again=again)
+        assert (outcome.done, outcome.edited) == (5, 1)
+        assert path.read_bytes() == content
+        assert rows(here)["0000.jpg"]["edited"] is True
+        assert rows(here)["0000.jpg"]["areas"]["mug"] == int((values == 7).sum())
+    outcome = run(here, segmenter, threshold=0.4, again=True)  # everything else is done anew
+    assert (outcome.done, outcome.before, outcome.edited) == (5, 0, 1)
+    assert path.read_bytes() == content
+    path.unlink()  # how to have it back
+    assert run(here, segmenter, threshold=0.4).edited == 0
+
+
+def test_what_is_no_edit_is_done_again(here, segmenter):
+    run(here, segmenter)
+    folder = here / "found" / "masks"
+    before = {path.name: path.read_bytes() for path in folder.glob("*.png")}
+    (folder / "0000.png").write_bytes(b"")
+    (folder / "0001.png").write_bytes(before["0001.png"][:60])
+    (folder / "0003.png").write_bytes(before["0004.png"])
+    Image.fromarray(np.full((9, 9), 7, np.uint8)).save(folder / "0004.png")
+    outcome = run(here, segmenter)
+    assert (outcome.before, outcome.edited) == (1, 0)
+    for name, content in before.items():
+        np.testing.assert_array_equal(
+            masks.read(folder / name, LEGEND), np.asarray(_decoded(content, here)), err_msg=name
+        )
+    assert len([note for note in outcome.notes if "kept as aside/masks/" in note]) == 2
+    assert (here / "found" / "aside" / "masks" / "0004.png").is_file()
+    assert run(here, segmenter).notes == ()
+
+
+def _decoded(content: bytes, here: Path) -> np.ndarray:
+    (here / "x.png").write_bytes(content)
+    return masks.read(here / "x.png", LEGEND)
+
+
+def put_back(here: Path, name: str) -> None:
+    """Correct a mask among the results and add it, with its photograph, to what is painted."""
+    edit(here / "found" / "masks" / f"{name}.png")
+    values = np.array(Image.open(here / "found" / "masks" / f"{name}.png"))
+    numbers = np.zeros(256, np.uint8)
+    numbers[list(LEGEND.values)] = (1, 2)
+    Image.fromarray(numbers[values]).save(here / "painted" / "masks" / f"{name}.png")
+    shutil.copy(here / "photos" / f"{name}.jpg", here / "painted" / "images")
+
+
+def test_the_next_round_is_offered_in_words_and_done_when_asked_for(here, segmenter):
+    run(here, segmenter)
+    put_back(here, "0000")
+    with pytest.raises(Error, match=r"1 photograph was painted since: 0000\.jpg\. Add --again .* another --out"):
+        run(here, segmenter)
+    edited = edit(here / "found" / "masks" / "0001.png")
+    outcome = run(here, segmenter, again=True)
+    assert (outcome.done, outcome.before, outcome.painted, outcome.edited) == (5, 0, 1, 1)
+    assert rows(here)["0000.jpg"]["painted"] is True
+    np.testing.assert_array_equal(np.asarray(Image.open(here / "found" / "masks" / "0001.png")), edited)
+    assert set(np.unique(np.asarray(Image.open(here / "found" / "masks" / "0000.png")))) <= {0, 3, 7}
+    outcome = run(here, segmenter)  # nothing has changed since
+    assert (outcome.done, outcome.before) == (5, 5)
+
+
+def test_a_round_that_was_cut_off_goes_on(here, segmenter, monkeypatch):
+    run(here, segmenter)
+    put_back(here, "0000")
+    write, written = masks.write, []
+
+    def interrupted(path: Path, *rest: object) -> str:
+        if len(written) == 2:
+            raise KeyboardInterrupt
+        written.append(path)
+        return write(path, *rest)
+
+    monkeypatch.setattr(masks, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(here, segmenter, again=True)
+    monkeypatch.undo()
+    outcome = run(here, segmenter)
+    assert (outcome.done, outcome.painted) == (5, 1)
+    assert outcome.before == 2
+
+
+def test_only_what_depends_on_an_option_is_done_again(here, segmenter, monkeypatch):
+    run(here, segmenter)
+    with pytest.raises(Error, match=r'formats \(\[\] then, \["coco", "labelme"\] now\)'):
+        run(here, segmenter, formats=["coco", "labelme"])
+    outcome = run(here, segmenter, formats=["coco", "labelme"], again=True)
+    assert (outcome.done, outcome.before) == (5, 5)
+    assert all(path.exists() for path in outcome.annotations.values())
+    assert set(outcome.annotations) == {"coco", "labelme"}
+    assert run(here, segmenter, formats=["coco", "labelme"], max_pixels=10**7).before == 5
+
+
+def test_annotations_that_somebody_edited_are_left_or_put_aside(here, segmenter):
+    options = {"formats": ["labelme"]}
+    run(here, segmenter, **options)
+    path = here / "found" / "annotations" / "labelme" / "0000.json"
+    mine = path.read_text() + "\n"
+    path.write_text(mine)
+    outcome = run(here, segmenter, **options)
+    assert path.read_text() == mine  # there is nothing new to say
+    assert any("left as it is" in note for note in outcome.notes)
+    edit(here / "found" / "masks" / "0000.png")
+    outcome = run(here, segmenter, **options)
+    assert path.read_text() != mine
+    assert (here / "found" / "aside" / "annotations" / "labelme" / "0000.json").read_text() == mine
+    assert any("aside/annotations/labelme/0000.json" in note for note in outcome.notes)
+    assert not (here / "found" / ".dgpnet" / "stage").exists()
+
+
+def test_small_parts_are_neither_counted_nor_numbered_nor_annotated(here, segmenter):
+    shutil.copy(here / "painted" / "images" / "0.png", here / "photos" / "p.png")
+    mask = np.zeros((48, 64), np.uint8)
+    mask[2:12, 2:12], mask[20:22, 20:22], mask[40:46, 3:9] = 1, 1, 2
+    Image.fromarray(mask).save(here / "painted" / "masks" / "0.png")
+    outcome = run(here, segmenter, instances=True, min_area=5, formats=["coco"])
+    row = rows(here)["p.png"]
+    assert row["counts"] == {"mug": 1, "spoon": 1}
+    assert row["areas"] == {"mug": 104, "spoon": 36}
+    assert row["shares"]["spoon"] == pytest.approx(36 / (48 * 64), abs=1e-5)
+    numbers = np.asarray(Image.open(here / "found" / "instances" / "p.png"))
+    assert np.unique(numbers).tolist() == [0, 1, 2]
+    coco = json.loads(outcome.annotations["coco"].read_text())
+    image = next(one["id"] for one in coco["images"] if one["file_name"] == "p.png")
+    assert sorted(one["area"] for one in coco["annotations"] if one["image_id"] == image) == [36, 100]
+    assert outcome.totals["mug"]["count"] == sum(one["counts"]["mug"] for one in rows(here).values())
+    with (here / "found" / "summary.csv").open(newline="") as file:
+        table = {line["photo"]: line for line in csv.DictReader(file)}
+    assert table["p.png"]["count mug"] == "1"
+    assert table["p.png"]["painted"] == "True"
+
+
+def test_what_is_no_file_or_has_no_name_in_text_neither_hangs_nor_ends_the_job(here, segmenter):
+    photos = here / "photos"
+    odd = os.fsdecode(b"caf\xe9.jpg")
+    shutil.copy(photos / "0000.jpg", photos / odd)
+    for name in ("new\nline.jpg", "'\"<script>alert(1)<.jpg", "%20 #1?.jpg", "x" * 250 + ".jpg"):
+        shutil.copy(photos / "0000.jpg", photos / name)
+    shutil.copy(photos / "0000.jpg", photos / ("x" * 250 + ".png"))
+    os.mkfifo(photos / "pipe.jpg")
+    (photos / "loop.jpg").symlink_to("loop.jpg")
+    (photos / "gone.jpg").symlink_to("nowhere")
+    outcome = run(here, segmenter, overlay=True, formats=["coco", "labelme"])
+    assert sorted(outcome.failures) == ["gone.jpg", "loop.jpg", "pipe.jpg", "x" * 250 + ".jpg", "x" * 250 + ".png"]
+    assert "a pipe" in outcome.failures["pipe.jpg"]
+    assert outcome.done == 9
+    assert (here / "found" / "masks" / os.fsdecode(b"caf\xe9.png")).is_file()
+    assert odd in rows(here)
+    assert run(here, segmenter, overlay=True, formats=["coco", "labelme"]).before == 9
+
+
+def test_a_photograph_that_vanishes_is_listed(here, segmenter, monkeypatch):
+    real = job.open_photo
+
+    def gone(path: Path, **options: object) -> Image.Image:
+        if path.name == "0003.jpg":
+            path.unlink()
+        return real(path, **options)
+
+    monkeypatch.setattr(job, "open_photo", gone)
+    outcome = run(here, segmenter)
+    assert outcome.done == 4
+    assert "0003.jpg" in outcome.failures["0003.jpg"]
+
+
+def test_photographs_with_names_alike_each_have_their_own_results_also_later(here, segmenter):
+    photos = here / "photos"
+    for seed, name in enumerate(["a.jpg", "a.png", "a.jpg.png"]):
+        (photos / name).parent.mkdir(exist_ok=True)
+        Image.fromarray(scene(50 + seed, (40 + seed, 50))[0]).save(photos / name)
+        outcome = run(here, segmenter, formats=["coco"])
+    assert outcome.done == 8
+    table = rows(here)
+    for seed, name in enumerate(["a.jpg", "a.png", "a.jpg.png"]):
+        assert Image.open(here / "found" / table[name]["mask"]).size == (50, 40 + seed)
+    assert table["a.jpg"]["mask"] == "masks/a.png"  # as it was before there were others
+    coco = json.loads((here / "found" / "annotations" / "coco.json").read_text())
+    heights = {one["file_name"]: one["height"] for one in coco["images"]}
+    assert [heights[name] for name in ("a.jpg", "a.png", "a.jpg.png")] == [40, 41, 42]
+
+
+def test_photographs_of_an_earlier_round_that_are_not_given_again_are_told(here, segmenter):
+    run(here, segmenter)
+    (here / "photos" / "0000.jpg").unlink()
+    outcome = run(here, segmenter, threshold=0.4, again=True)
+    assert outcome.done == 4
+    assert any("first: 0000.jpg" in note for note in outcome.notes)
+    assert "0000.jpg" not in rows(here)
+    assert (here / "found" / "masks" / "0000.png").is_file()
+
+
+def test_results_are_a_support_themselves(here, segmenter):
+    run(here, segmenter, threshold=0.05)
+    back = read_support(here / "found", photos=here / "photos")
+    assert set(back.classes) <= {"mug", "spoon"}
+    for example in back.examples:
+        path = here / "found" / "masks" / example.photo.relative_to(here / "photos").with_suffix(".png")
+        names = ["", *back.classes]
+        found = masks.read(path, LEGEND)
+        assert {names[v] for v in np.unique(example.mask)} == {["", *LEGEND.names][v] for v in np.unique(found)}
+
+
+def test_an_option_that_is_none_is_named(here, segmenter):
+    with pytest.raises(Error, match="There is no option overlays; there are overlay"):
+        run(here, segmenter, overlays=True)
+    assert not (here / "found").exists()
