@@ -102,7 +102,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(repository: Path, tmp_path
     assert {"dgpnet/py.typed", str(checkpoint.relative_to(tmp_path / "src"))} <= wanted
     assert {name for name in names if ".dist-info/" not in name} == wanted
     assert any(name.endswith("licenses/LICENSE") for name in names)
-    assert "dgpnet = dgpnet.cli:main" in entry_points
+    assert "dgpnet = dgpnet.__main__:main" in entry_points
 
 
 def test_no_file_is_tied_to_one_machine(repository: Path) -> None:

@@ -1,3 +1,4 @@
+import os
 import signal
 import subprocess
 import sys
@@ -80,6 +81,32 @@ def test_an_interrupt_is_130(monkeypatch, capsys):
     fake_command(monkeypatch, KeyboardInterrupt())
     assert run(["learn"]) == 130
     assert "nothing is half-written" in capsys.readouterr().err
+
+
+def test_an_interrupt_while_a_command_is_loaded_is_130_too(monkeypatch, capsys):
+    def interrupted(name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "import_module", interrupted)
+    assert run(["learn"]) == 130
+    assert capsys.readouterr().err == "dgpnet: interrupted; nothing is half-written.\n"
+
+
+@pytest.mark.parametrize("module", ["typer", "torch"])
+def test_an_interrupt_while_the_program_is_loaded_is_one_line(tmp_path, module):
+    (tmp_path / f"{module}.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)\n")
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "a.png").touch()
+    words = [sys.executable, "-m", "dgpnet", "suggest", str(tmp_path / "photos")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
+
+    def heed_interrupts() -> None:  # a suite that runs in the background may have inherited that they are ignored
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    done = subprocess.run(
+        words, env=environment, capture_output=True, text=True, check=False, preexec_fn=heed_interrupts
+    )
+    assert (done.returncode, done.stderr) == (130, "dgpnet: interrupted; nothing is half-written.\n")
 
 
 def test_a_polite_kill_ends_like_an_interrupt(monkeypatch):

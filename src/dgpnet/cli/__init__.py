@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from types import FrameType
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
@@ -49,11 +49,6 @@ Example: dgpnet segment painted/ photos/ --out masks/ --overlay
 """
 
 
-def main() -> NoReturn:
-    """Run this process's command line and leave with its exit code."""
-    sys.exit(run(sys.argv[1:]))
-
-
 def run(arguments: Sequence[str]) -> int:
     """Run one command line, e.g. `["learn", "painted", "--out", "mug.concept"]`, and return its exit code."""
     words = list(arguments)
@@ -63,8 +58,10 @@ def run(arguments: Sequence[str]) -> int:
         application(name)(args=words, prog_name="dgpnet")
     except SystemExit as stop:
         if stop.code == INTERRUPTED:
-            return _say("interrupted; nothing is half-written.", INTERRUPTED)
+            return _interrupted()
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except KeyboardInterrupt:
+        return _interrupted()
     except Error as error:
         return _say(error, 2)
     except ModuleNotFoundError as error:
@@ -123,6 +120,10 @@ def _missing(name: str | None, error: ModuleNotFoundError) -> str:
         return str(error)
     extra = f"[{entry.extra}]" if entry.extra else ""
     return f"`dgpnet {name}` needs the package {error.name}; install it with: pip install 'dgpnet{extra}'"
+
+
+def _interrupted() -> int:
+    return _say("interrupted; nothing is half-written.", INTERRUPTED)
 
 
 def _say(what: object, code: int) -> int:
