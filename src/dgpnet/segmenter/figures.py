@@ -25,7 +25,8 @@ class Figures:
     edited: bool = told("You edited this mask among the results: it is kept as you left it.")
     score: float = told("Expected IoU of the mask with the truth, 0 to 1: look at low ones first.")
     likeness: float = told(
-        "How much what was found looks like what was painted, 0 to 1; a low one may be something else altogether."
+        "How much what was found looks like what was painted, 0 to 1; a low one may be something else. "
+        "1 where nothing was found."
     )
     uncertainty: float = told("Share of pixels that is expected to have a wrong label.")
     novelty: float = told("How far the photograph is from all that was painted, 0 to 1.")
@@ -33,7 +34,9 @@ class Figures:
     shares: tuple[float, ...] = told("Share of the photograph that the class has, 0 to 1.", each="share")
     counts: tuple[int, ...] = told("Connected parts of the class, those under --min-area left out.", each="count")
     scores: tuple[float, ...] = told("The score of the class by itself.", each="score")
-    likenesses: tuple[float, ...] = told("The likeness of the class by itself.", each="likeness")
+    likenesses: tuple[float, ...] = told(
+        "The likeness of the class by itself; 1 where it was not found.", each="likeness"
+    )
     seconds: float = told("Time that the photograph took, reading and writing included.")
 
     @staticmethod

@@ -24,7 +24,7 @@ header { position: sticky; top: 0; z-index: 2; background: color-mix(in srgb, va
 .row { display: flex; flex-wrap: wrap; align-items: center; gap: 10px 18px; }
 h1 { font-size: 17px; margin: 0; font-weight: 650; letter-spacing: -.01em; overflow-wrap: anywhere; }
 .soft { color: var(--soft); }
-.classes { display: flex; flex-wrap: wrap; gap: 4px 18px; }
+.classes { display: flex; flex-wrap: wrap; gap: 4px 18px; max-height: 110px; overflow: auto; }
 .classes > span { overflow-wrap: anywhere; }
 .swatch { display: inline-block; width: 11px; height: 11px; border-radius: 3px; margin-right: 5px;
           vertical-align: -1px; }
@@ -166,8 +166,8 @@ const named = (name) => {
 };
 const badges = (row) => ["painted", "edited"].filter((kind) => row[kind]).map((kind) =>
   make("span", { className: "badge", textContent: kind, title: meaning[kind] }));
-const written = (name, value) => name === "shares" || name === "uncertainty" || name === "novelty" ? percent(value) :
-  Number.isInteger(value) ? value.toLocaleString("en") : value.toFixed(name === "seconds" ? 2 : 3);
+const written = ({ name, whole }, value) => whole ? value.toLocaleString("en") :
+  ["shares", "uncertainty", "novelty"].includes(name) ? percent(value) : value.toFixed(name === "seconds" ? 2 : 3);
 const swatch = (colour) => {
   const element = make("i", { className: "swatch" });
   element.style.background = colour;
@@ -180,7 +180,7 @@ function header() {
   document.title = byId("title").textContent = report.title;
   for (const { name, colour, value, total } of report.classes) {
     const parts = "count" in total ? ` · ${total.count.toLocaleString("en")} parts` : "";
-    const told = ` in ${total.photographs} · ${percent(total.share)}${parts}`;
+    const told = ` in ${total.photographs} photographs · ${percent(total.share)}${parts}`;
     const title = `${name}: value ${value} in masks, in ${total.photographs} photographs, ` +
       `${percent(total.share)} of all pixels${parts}`;
     byId("classes").append(make("span", { title }, [swatch(colour), name,
@@ -251,14 +251,14 @@ function view(index) {
   const row = shown[index];
   byId("v-name").textContent = row.name;
   byId("v-badges").replaceChildren(...badges(row));
-  byId("v-facts").replaceChildren(...ofAll.map(({ name, title, means }) => make("span", {
-    title: means, className: name === "score" ? "score " + grade(row.score) : "",
-    textContent: `${title} ${written(name, row[name])}` })));
+  byId("v-facts").replaceChildren(...ofAll.map((figure) => make("span", {
+    title: figure.means, className: figure.name === "score" ? "score " + grade(row.score) : "",
+    textContent: `${figure.title} ${written(figure, row[figure.name])}` })));
   const heads = make("tr", {}, [make("th", { textContent: "class" }), ...ofClasses.map(({ title, means }) =>
     make("th", { textContent: title, title: means }))]);
   const lines = report.classes.map(({ name, colour }, c) => make("tr", {}, [
     make("td", {}, [swatch(colour), name]), ...ofClasses.map((figure) =>
-      make("td", { textContent: written(figure.name, row[figure.name][c]) }))]));
+      make("td", { textContent: written(figure, row[figure.name][c]) }))]));
   byId("v-classes").replaceChildren(make("table", {}, [heads, ...lines]));
   byId("v-place").textContent = `${index + 1} of ${shown.length}`;
   byId("v-photo").replaceChildren(picture("photo", row));

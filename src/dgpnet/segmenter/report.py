@@ -26,6 +26,8 @@ from dgpnet.segmenter.rounds import Round
 
 #: Longest side of the report's pictures, in pixels.
 THUMBNAIL = 640
+#: Classes that the report's title names.
+NAMED = 3
 #: Uncertainty that is drawn brightest: two labels that are equally likely.
 BRIGHTEST = 0.5
 #: How bright each of 256 levels of uncertainty is.
@@ -93,14 +95,21 @@ def write_report(report: Path, legend: Legend, entries: Sequence[Entry], failure
     """`index.html` and its `data.js`; the pictures are there already. failures: name -> what went wrong."""
     figures = [entry.figures for entry in entries]
     of_all = totals(figures, legend.names)
+    what = ", ".join(legend.names) if len(legend.names) <= NAMED else f"{len(legend.names)} classes"
     data = {
-        "title": f"{', '.join(legend.names)} in {len(entries)} photographs",
+        "title": f"{what} in {len(entries)} photographs",
         "classes": [
             {"name": name, "colour": "#{:02x}{:02x}{:02x}".format(*colour), "value": value, "total": of_all[name]}
             for name, colour, value in zip(legend.names, legend.colours, legend.values, strict=True)
         ],
         "figures": [
-            {"name": one.name, "title": EACH.get(one.name, one.name), "means": one.metadata["means"]} for one in FIELDS
+            {
+                "name": one.name,
+                "title": EACH.get(one.name, one.name),
+                "means": one.metadata["means"],
+                "whole": "int" in one.type,
+            }
+            for one in FIELDS
         ],
         # Beside its name, what it is called in an address: browsers know no names but in UTF-8.
         "rows": [[printable(entry.name), quote(os.fsencode(entry.key)), entry.figures.values()] for entry in entries],
