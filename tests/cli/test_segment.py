@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -103,11 +104,64 @@ def test_a_concept_stands_for_its_support(here, model, capsys, monkeypatch):
 
 
 def test_the_answer_as_json(here, model, capsys):
-    assert run(["segment", "painted", "photos", "--out", "found", "--model", model, "--json"]) == 0
+    shutil.copy(here / "painted" / "images" / "0.png", here / "photos")
+    words = ["segment", "painted", "photos", "--out", "found", "--model", model, "--json", "--instances"]
+    assert run([*words, "--format", "coco", "--format", "yolo"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["done"] == 5
-    assert told["failures"] == {}
+    assert (told["done"], told["done_before"], told["painted"], told["edited"]) == (6, 0, 1, 0)
+    assert (told["failures"], told["notes"], told["stopped"]) == ({}, [], None)
     assert Path(told["report"]).is_file()
+    assert Path(told["masks"]).is_dir()
+    assert set(told["annotations"]) == {"coco", "yolo"}
+    assert all(Path(path).exists() for path in told["annotations"].values())
+    assert set(told["totals"]["object"]) == {"photographs", "area", "share", "count"}
+
+
+def test_it_says_where_everything_is_and_what_there_is(here, model, capsys):
+    words = ["segment", "painted", "photos", "--out", "found", "--model", model, "--instances", "--min-area", "4"]
+    assert run([*words, "--format", "coco", "--format", "labelme"]) == 0
+    shown = capsys.readouterr().out
+    for place in ("Masks: found/masks", "Annotations: found/annotations/coco.json", "Report: found/report/index.html"):
+        assert place in shown
+    assert "Annotations: found/annotations/labelme" in shown
+    assert "object: in " in shown
+    assert " parts, " in shown
+
+
+def test_names_for_values_a_choice_of_classes_and_what_crowds_are(here, model, capsys):
+    words = ["--out", "found", "--model", model]
+    assert run(["segment", "painted", "photos", "--names", "mug", *words]) == 0
+    assert json.loads((here / "found" / "classes.json").read_text()) == {"mug": 1}
+    assert run(["segment", "painted", "photos", "--crowds", "some", *words]) == 2
+    assert "takes ignore or objects" in capsys.readouterr().err
+    assert run(["segment", "painted", "photos", "--classes", "a,,b", *words]) == 2
+    assert run(["learn", "painted", "--names", "mug", "--out", "mug.concept", "--model", model]) == 0
+    assert run(["segment", "mug.concept", "photos", "--names", "cup", *words]) == 2
+    assert "--names is for what is still to be learned" in capsys.readouterr().err
+
+
+def test_what_was_decided_while_reading_is_told(here, model, capsys, monkeypatch):
+    from dgpnet import annotations
+
+    real = annotations.read_support
+    note = "White is the object in 2 masks."
+    monkeypatch.setattr(annotations, "read_support", lambda *a, **o: replace(real(*a, **o), notes=(note,)))
+    words = ["segment", "painted", "photos", "--out", "found", "--model", model, "--json"]
+    assert run(words) == 0
+    shown = capsys.readouterr()
+    assert f"note: {note}" in shown.err
+    assert json.loads(shown.out)["notes"] == [note]
+
+
+def test_a_name_that_is_no_text_is_no_obstacle(here, model, capsys):
+    out = os.fsdecode(b"r\xe9sultats")
+    (here / "photos" / os.fsdecode(b"caf\xe9.jpg")).write_bytes((here / "photos" / "0000.jpg").read_bytes())
+    (here / "photos" / os.fsdecode(b"leer\xe9.jpg")).touch()
+    assert run(["segment", "painted", "photos", "--out", out, "--model", model]) == 1
+    shown = capsys.readouterr()
+    assert "6 photographs done, 1 failed." in shown.out
+    assert "leer\\udce9.jpg" in shown.err
+    assert (here / out / "masks" / os.fsdecode(b"caf\xe9.png")).is_file()
 
 
 @pytest.mark.parametrize("format", ["coco", "labelme", "yolo", "labelstudio"])
@@ -279,7 +333,7 @@ def until_some_are_done(here: Path, process: subprocess.Popen, some: int) -> Non
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_job_that_is_killed_goes_on_and_ends_as_if_it_had_not_been(here, model, how):
-    count = 60
+    count = 150
     (here / "many").mkdir()
     for i in range(count):
         Image.fromarray(scene(i, (40, 50))[0]).save(here / "many" / f"{i:03}.png")
