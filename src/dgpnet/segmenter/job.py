@@ -297,13 +297,22 @@ class Job:
             with atomic(self.out / "classes.json") as temporary:
                 temporary.write_text(json.dumps(masks.classes_json(legend)), encoding="utf-8")
             write_summary(self.out, self.ledger.now, legend.names, entries, self.failures)
-            for format in self.options.formats:
-                path, notes = write_annotations(self.out, legend, self._items(entries), format, self.options)
-                self.annotations[format] = path
-                self.notes += notes
             write_report(self.out / "report", legend, entries, self.failures)
         except (Error, OSError) as error:
             raise Unwritable(str(error)) from error
+        problems = [problem for format in self.options.formats if (problem := self._annotate(format, entries))]
+        if problems:
+            raise Unwritable(problems[0])
+
+    def _annotate(self, format: str, entries: Sequence[Entry]) -> str | None:
+        """Write one of the formats; what went wrong, in a sentence."""
+        try:
+            path, notes = write_annotations(self.out, self.concept.legend, self._items(entries), format, self.options)
+        except (Error, OSError) as error:
+            return f"{format}: {error}"
+        self.annotations[format] = path
+        self.notes += notes
+        return None
 
     def _items(self, entries: Sequence[Entry]) -> Iterator[Item]:
         """The masks once more, read back one at a time."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -62,28 +62,34 @@ def write_annotations(
     shutil.rmtree(stage, ignore_errors=True)
     stage.mkdir(parents=True)
     path = _export(format, stage, legend, items, options)
-    record = Journal(out / RECORD / "annotations.jsonl")
-    ours: dict[str, list[str]] = {}
-    for line in record.read():
-        ours.setdefault(str(line.get("file")), []).append(str(line.get("digest")))
+    files = {one.relative_to(stage).as_posix(): one for one in sorted(stage.rglob("*")) if one.is_file()}
+    now = {name: _file_digest(file) for name, file in files.items()}
+    ours = _recorded(out, now)
     notes = []
-    with record:
-        for file in sorted(one for one in stage.rglob("*") if one.is_file()):
-            name = file.relative_to(stage).as_posix()
-            target, digest = folder / name, _file_digest(file)
-            known = ours.get(name, [])
-            edited = target.is_file() and _file_digest(target) not in (*known, digest)
-            if edited and known[-1:] == [digest]:
+    for name, file in files.items():
+        target, known = folder / name, ours.get(name, [])
+        if target.is_file() and _file_digest(target) not in (*known, now[name]):
+            if known[-1:] == [now[name]]:
                 notes.append(f"annotations/{name} was edited by hand and is left as it is.")
                 continue
-            if edited:
-                notes.append(f"annotations/{name} was edited by hand; it is kept as {put_aside(out, target)}.")
-            if known[-1:] != [digest]:
-                record.add({"file": name, "digest": digest})
-            target.parent.mkdir(parents=True, exist_ok=True)
-            os.replace(file, target)
+            notes.append(f"annotations/{name} was edited by hand; it is kept as {put_aside(out, target)}.")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(file, target)
     shutil.rmtree(stage, ignore_errors=True)
     return folder / path.relative_to(stage), notes
+
+
+def _recorded(out: Path, now: Mapping[str, str]) -> dict[str, list[str]]:
+    """File -> digests of what was written there before, in order; what is about to be is recorded first."""
+    journal = Journal(out / RECORD / "annotations.jsonl")
+    ours: dict[str, list[str]] = {}
+    for line in journal.read():
+        ours.setdefault(str(line.get("file")), []).append(str(line.get("digest")))
+    new = [{"file": name, "digest": digest} for name, digest in now.items() if ours.get(name, [])[-1:] != [digest]]
+    if new:
+        with journal:
+            journal.add(*new)
+    return ours
 
 
 def _export(format: str, out: Path, legend: Legend, items: Iterator[Item], options: Options) -> Path:
