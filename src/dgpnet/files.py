@@ -52,10 +52,10 @@ def atomic(path: str | Path, *, sync: bool = False) -> Iterator[Path]:
     try:
         yield temporary
         if sync:
-            to_disk(temporary)
+            _to_disk(temporary)
         os.replace(temporary, path)
         if sync:
-            to_disk(path.parent)
+            _to_disk(path.parent)
     except OSError as problem:
         reason = _UNWRITABLE.get(problem.errno or 0)
         # A failure to read something else inside the block is not ours to explain.
@@ -77,7 +77,7 @@ def remove_leftovers(folder: str | Path) -> None:
 _LEFTOVER = re.compile(r"\.[0-9a-f]{12}\.part")
 
 
-def to_disk(path: Path) -> None:
+def _to_disk(path: Path) -> None:
     """Wait until a file, or the names in a folder, are on the disk."""
     if path.is_dir() and os.name == "nt":
         return  # folders cannot be opened there

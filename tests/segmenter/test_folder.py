@@ -256,7 +256,7 @@ def test_few_photographs_are_in_memory_however_many_there_are(tmp_path, concept,
     monkeypatch.setattr(streams, "at_once", lambda: 2)
     run_many(tmp_path, concept, 48)
     assert alive == 0
-    assert most <= 8 + 8 + 2 * concept.segmenter.batch(2)  # read ahead, being written, and in the network
+    assert most <= 8 + 8 + 2 * concept.segmenter.engine.batch(2)  # read ahead, being written, and in the network
 
 
 @pytest.mark.slow

@@ -54,9 +54,8 @@ def segment(
         float, typer.Option("--simplify", metavar="PIXELS", help="How far outlines may be off, for fewer points.")
     ] = 0.0,
     prefix: Annotated[
-        str | None,
-        typer.Option("--prefix", help="What links to photographs begin with in --format.", show_default=False),
-    ] = None,
+        str, typer.Option("--prefix", help="What links to photographs begin with in --format labelstudio.")
+    ] = "",
     threshold: Annotated[
         float | None,
         typer.Option(

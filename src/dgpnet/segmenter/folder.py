@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from dgpnet.annotations import SupportSet
+from dgpnet.errors import Error
 from dgpnet.segmenter.concept import Concept
 from dgpnet.segmenter.figures import totals
 from dgpnet.segmenter.job import Job, Unwritable
@@ -70,7 +71,8 @@ def segment_folder(
     options: those of `Options`, by name: overlay=True, formats=["coco"], …
     """
     asked = Options.of(options)
-    concept.check_likeness(asked.min_likeness)
+    if asked.min_likeness and not concept.segmenter.network.config.similarity:
+        raise Error("This model has no plain similarity to tell likeness by; leave min_likeness out.")
     paths = [one for one in photographs if not isinstance(one, Photograph)]
     found = [one for one in photographs if isinstance(one, Photograph)]
     found += find_photographs(paths, out=out) if paths else []
@@ -93,7 +95,7 @@ def _in_the_same_precision(concept: Concept, ledger: Ledger) -> Concept:
     """The concept in the precision that the job began with, though another may be quicker here and now."""
     if ledger.precision is not None:
         return replace(concept, segmenter=concept.segmenter.using(getattr(torch, ledger.precision)))
-    ledger.precision = str(concept.segmenter.predictor.dtype).removeprefix("torch.")
+    ledger.precision = str(concept.segmenter.engine.predictor.dtype).removeprefix("torch.")
     ledger.write_job()
     return concept
 

@@ -104,7 +104,7 @@ class Job:
     def segment(self, photographs: Sequence[Photograph], advance: Callable[[int], object]) -> None:
         """Read, segment and write, each overlapping the others; what cannot be read goes to `failures`."""
         stream = ahead(photographs, self._decode, cost=_pixels)
-        size = 1 if self.options.tile else self.concept.segmenter.batch(len(self.concept.classes))
+        size = 1 if self.options.tile else self.concept.segmenter.engine.batch(len(self.concept.classes))
         seen = 0
         try:
             with Background() as writers, closing(stream):

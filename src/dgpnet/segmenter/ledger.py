@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from dgpnet.errors import Error
-from dgpnet.files import Journal, lock, to_disk
+from dgpnet.files import Journal, lock
 from dgpnet.segmenter import masks
 from dgpnet.segmenter.figures import Figures
 from dgpnet.segmenter.photographs import OUTPUTS, RECORD, Photograph
@@ -239,16 +239,16 @@ def _to_disk(folder: Path, files: Sequence[Path]) -> None:
     """Wait until files below a folder are on the disk: all of its disk in one go where the system can do that, which
     is many times quicker than one file after the other."""
     syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None) if sys.platform == "linux" else None
-    if syncfs is None:
-        for path in (*files, *{file.parent for file in files}):
-            to_disk(path)
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        if syncfs(handle) != 0:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(folder))
-    finally:
-        os.close(handle)
+    folders = {file.parent for file in files} if os.name != "nt" else set()  # which opens none
+    for path in [folder] if syncfs is not None else [*files, *folders]:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            if syncfs is None:
+                os.fsync(handle)
+            elif syncfs(handle) != 0:
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(folder))
+        finally:
+            os.close(handle)
 
 
 def _stays_inside(name: str) -> bool:

@@ -48,7 +48,7 @@ class Options:
     formats: tuple[str, ...] = _afterwards(())
     polygons: bool = _afterwards(False)
     simplify: float = _afterwards(0.0)
-    prefix: str | None = _afterwards(None)
+    prefix: str = _afterwards("")
 
     @staticmethod
     def of(given: Mapping[str, Any]) -> Options:
