@@ -62,20 +62,21 @@ def seen(folder: Path) -> dict[str, tuple[list, list]]:
 
 
 @pytest.mark.parametrize("format", list(FORMATS))
-def test_what_is_corrected_and_put_back_means_the_same(here, model, format):
+def test_what_is_corrected_and_put_back_means_the_same(here, model, format, capsys):
     classes = json.loads((here / "painted" / "classes.json").read_text())
     words = ["segment", "painted", "photos", "--out", "found", "--model", model, "--format", format]
     assert run(words) == 0
     assert json.loads((here / "found" / "classes.json").read_text()) == classes
     correct(here)
     corrected = seen(here / "found" / "masks")
-    assert run(words) == 0
+    capsys.readouterr()
+    assert run([*words, "--json"]) == 0
+    annotations = json.loads(capsys.readouterr().out)["annotations"][format]
     assert seen(here / "found" / "masks") == corrected
-    (annotations,) = (here / "found" / "annotations").iterdir()
-    again = ["segment", str(annotations), "photos", "--images", "photos", "--out", "next", "--model", model]
+    again = ["segment", annotations, "photos", "--images", "photos", "--out", "next", "--model", model]
     assert run(again) == 0
     assert seen(here / "next" / "masks") == corrected  # all of them are painted now
-    assert json.loads((here / "next" / "classes.json").read_text()) == classes
+    assert set(json.loads((here / "next" / "classes.json").read_text())) >= set(classes)
 
 
 def test_a_corrected_mask_among_the_painted_ones_means_the_same(here, model, capsys):

@@ -1,7 +1,7 @@
 """Masks of a job in files: in the values and colours that were painted, and sealed, so that a person's edits are known.
 
-A mask whose classes are told by colours is an RGB PNG; one with values over 255 is a 16-bit grey PNG; any other is an
-index PNG whose palette has the classes' colours. Each reads back as what it is, with `classes.json` or without.
+A mask is an index PNG whose palette has the classes' colours, so that it reads back by values and by colours alike; one
+with values over 255 is a 16-bit grey PNG.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ def classes_json(legend: Legend) -> dict[str, int | list[int]]:
 
 def write(path: Path, mask: NDArray[np.uint8], legend: Legend) -> str:
     """Write a mask (H, W) of 0, 1 … C and 255, whole or not at all; returns the digest of what was written."""
-    pixels = _stored(mask, legend)
+    pixels = legend.applied(mask)
     image = Image.fromarray(pixels)
-    if pixels.dtype == np.uint8 and pixels.ndim == 2:
+    if pixels.dtype == np.uint8:
         palette = PALETTE.copy()
+        palette[IGNORE] = _ignore_colour(legend)
         palette[list(legend.values)] = legend.colours
         image.putpalette(palette.tobytes())
     digest, text = _digest(pixels), PngInfo()
@@ -94,17 +95,6 @@ def _digest(pixels: NDArray[Any]) -> str:
     digest = hashlib.blake2b(f"{pixels.shape} {pixels.dtype.itemsize}".encode(), digest_size=16)
     digest.update(np.ascontiguousarray(pixels).data)
     return digest.hexdigest()
-
-
-def _stored(mask: NDArray[np.uint8], legend: Legend) -> NDArray[Any]:
-    """(H, W) values, or (H, W, 3) colours."""
-    if legend.coded_by == "value":
-        return legend.applied(mask)
-    table = np.zeros((256, 3), np.uint8)
-    table[1 : len(legend.colours) + 1] = legend.colours
-    table[IGNORE] = _ignore_colour(legend)
-    found: NDArray[Any] = table[mask]
-    return found
 
 
 def _codes(legend: Legend, *, coloured: bool) -> dict[int, int]:
