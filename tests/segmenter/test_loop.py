@@ -111,6 +111,25 @@ def test_a_mask_that_a_person_edited_is_kept_told_and_never_overwritten(here, se
     assert run(here, segmenter, threshold=0.4).edited == 0
 
 
+def test_a_mask_saved_again_without_a_change_is_no_edit(here, segmenter):
+    run(here, segmenter)
+    path = here / "found" / "masks" / "0000.png"
+    image = Image.open(path)
+    image.load()
+    image.info.clear()
+    image.save(path)
+    assert not masks.is_ours(path)
+    assert run(here, segmenter).before == 5
+    outcome = run(here, segmenter, threshold=0.4, again=True)
+    assert (outcome.before, outcome.edited) == (0, 0)
+    assert masks.is_ours(path)
+
+
+def test_a_folder_by_its_name_alone(here, segmenter):
+    concept, _ = learn(segmenter, here / "painted")
+    assert segment_folder(concept, str(here / "photos"), here / "found", formats=["coco", "coco"]).done == 5
+
+
 def test_what_is_no_edit_is_done_again(here, segmenter):
     run(here, segmenter)
     folder = here / "found" / "masks"

@@ -53,7 +53,7 @@ class Outcome:
 
 def segment_folder(
     concept: Concept,
-    photographs: Sequence[Photograph | str | os.PathLike[str]],
+    photographs: str | os.PathLike[str] | Sequence[Photograph | str | os.PathLike[str]],
     out: str | os.PathLike[str],
     *,
     painted: SupportSet | None = None,
@@ -63,7 +63,7 @@ def segment_folder(
 ) -> Outcome:
     """Segment photographs into the folder `out`; what is done there already is skipped.
 
-    photographs: files and folders of them, or what `find_photographs` gave.
+    photographs: a folder, files and folders, or what `find_photographs` gave.
     painted: what the concept was learned from. A photograph that is among it keeps the mask that was painted.
     again: where `out` holds an earlier round (other examples, other options), segment anew into it. Masks that were
     painted or edited by hand are kept. Otherwise another round is an Error, before any work.
@@ -73,8 +73,9 @@ def segment_folder(
     asked = Options.of(options)
     if asked.min_likeness and not concept.segmenter.network.config.similarity:
         raise Error("This model has no plain similarity to tell likeness by; leave min_likeness out.")
-    paths = [one for one in photographs if not isinstance(one, Photograph)]
-    found = [one for one in photographs if isinstance(one, Photograph)]
+    given = [photographs] if isinstance(photographs, str | os.PathLike) else photographs
+    paths = [one for one in given if not isinstance(one, Photograph)]
+    found = [one for one in given if isinstance(one, Photograph)]
     found += find_photographs(paths, out=out) if paths else []
     ledger = Ledger(Path(out), Round.now(concept, asked.shaping(), asked.afterwards()), again=again)
     with ledger:

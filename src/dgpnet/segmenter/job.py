@@ -138,26 +138,33 @@ class Job:
     def _by_hand(self, photo: Photograph, size: tuple[int, int]) -> ByHand | None:
         """The mask that a person painted or edited, which is kept: the edited one where there are both."""
         painted = self._painted.mask(photo.path, size)
-        edited = self._edited(self._path("masks", photo.key, ".png"), size)
+        edited = self._edited(photo, size)
         if edited is None or (painted is not None and np.array_equal(painted, edited)):
             return None if painted is None else ByHand(painted, painted=True)
         if painted is not None:
             self.notes.append(f"{photo.name}: its mask was edited by hand and differs from what was painted; it stays.")
         return ByHand(edited, edited=True)
 
-    def _edited(self, path: Path, size: tuple[int, int]) -> NDArray[np.uint8] | None:
+    def _edited(self, photo: Photograph, size: tuple[int, int]) -> NDArray[np.uint8] | None:
         """The mask in the output folder, where a person changed it; what is no mask of these classes is put aside."""
-        try:
-            if not path.is_file() or path.stat().st_size == 0 or masks.is_ours(path):
-                return None
-        except Error:
-            pass  # no PNG; maybe a mask all the same
+        path = self._path("masks", photo.key, ".png")
+        if not path.is_file() or path.stat().st_size == 0 or self._is_ours(path, photo.key):
+            return None
         try:
             return masks.read(path, self.concept.legend, size)
         except Error as error:
             aside = put_aside(self.out, path)
             self.notes.append(f"{error} It is kept as {aside}, and the photograph is segmented anew.")
             return None
+
+    def _is_ours(self, path: Path, key: str) -> bool:
+        """Whether a mask is as a job wrote it: by its seal, or, where a program has stripped that, by the record."""
+        before = self.ledger.entries.get(key)
+        found = before.digest if before is not None and not before.figures.edited else None
+        try:
+            return masks.is_ours(path) or masks.digest_of(path) == found
+        except Error:
+            return False  # damaged; or saved in another way, and a mask all the same
 
     def _results(self, group: list[Decoded], batch: int) -> Iterator[tuple[Decoded, Result]]:
         """What the network finds in each, or a person did; a batch too large for the device is cut in half."""

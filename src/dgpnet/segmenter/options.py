@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from dgpnet.annotations import FORMATS
-from dgpnet.errors import Error
+from dgpnet.errors import Error, shortened
 from dgpnet.images import MAX_PIXELS
 from dgpnet.segmenter.concept import check_threshold
 
@@ -16,6 +16,24 @@ from dgpnet.segmenter.concept import check_threshold
 def _afterwards(default: Any) -> Any:
     """An option that only files of all photographs together depend on."""
     return field(default=default, metadata={"afterwards": True})
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+#: What options of each type are, in words, and how to tell.
+KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "bool": ("True or False", lambda value: isinstance(value, bool)),
+    "int": ("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    "float": ("a number", _is_number),
+    "float | None": ("a number or None", lambda value: value is None or _is_number(value)),
+    "str": ("text", lambda value: isinstance(value, str)),
+    "tuple[str, ...]": (
+        "a list of names",
+        lambda value: isinstance(value, list | tuple) and all(isinstance(one, str) for one in value),
+    ),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +75,14 @@ class Options:
         strange = [name for name in given if name not in known]
         if strange:
             raise Error(f"There is no option {strange[0][:60]}; there are {', '.join(known)}.")
-        return Options(**given)
+        formats = given.get("formats", ())
+        return Options(**{**given, "formats": formats if isinstance(formats, str) else tuple(dict.fromkeys(formats))})
 
     def __post_init__(self) -> None:
+        for one in fields(self):
+            value, (what, fits) = getattr(self, one.name), KINDS[str(one.type)]
+            if not fits(value):
+                raise Error(f"{one.name.replace('_', '-')} is {what}; given {shortened(repr(value), 60)}.")
         check_threshold(self.threshold)
         if not 0 <= self.min_likeness <= 1:
             raise Error(f"min-likeness lies between 0 and 1; given {self.min_likeness}.")
@@ -69,13 +92,9 @@ class Options:
             raise Error(f"min-area is a number of pixels, at least 0; given {self.min_area}.")
         if not (math.isfinite(self.simplify) and self.simplify >= 0):
             raise Error(f"simplify is a number of pixels, at least 0; given {self.simplify}.")
-        if isinstance(self.formats, str):
-            raise Error(
-                f"formats is a list of names, given the text {self.formats[:60]!r}; write [{self.formats[:60]!r}]."
-            )
-        for one in self.formats:
-            if one not in FORMATS:
-                raise Error(f"There is no format {one[:60]!r}; formats are {', '.join(FORMATS)}.")
+        for name in self.formats:
+            if name not in FORMATS:
+                raise Error(f"There is no format {name[:60]!r}; formats are {', '.join(FORMATS)}.")
 
     def shaping(self) -> dict[str, Any]:
         """What the files of a photograph depend on; the limit of pixels changes none that is there."""
