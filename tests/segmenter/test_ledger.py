@@ -102,7 +102,11 @@ def test_a_damaged_job_is_known_again_by_its_photographs_and_otherwise_refused(t
     with Ledger(out, ROUND) as ledger:
         pass
     job = out / ".dgpnet" / "job.json"
-    job.write_text("{")
+    job.write_text('{"version": 1}')  # before there were checksums: which masks are a person's, nobody can tell
+    for again in (False, True):
+        with pytest.raises(Error, match="an earlier version"):
+            Ledger(out, ROUND, again=again)
+    job.write_bytes(b"")
     with pytest.raises(Error, match=r"damaged.*--again"):
         Ledger(out, ROUND)
     with Ledger(out, ROUND, again=True) as ledger:
@@ -115,6 +119,10 @@ def test_a_damaged_job_is_known_again_by_its_photographs_and_otherwise_refused(t
         job.write_bytes(content)
         with pytest.raises(Error, match="damaged"):
             Ledger(out, replace(ROUND, concept="d"))
+    job.unlink()
+    assert Ledger(out, ROUND).is_done(photo)
+    with pytest.raises(Error, match="missing"):
+        Ledger(out, replace(ROUND, concept="d"))
 
 
 def test_a_record_that_leads_outside_is_not_believed(tmp_path, photo):

@@ -39,6 +39,7 @@ def segment(
         list[str] | None,
         typer.Option(
             "--format",
+            metavar="NAME",
             help="Write coco, labelme, yolo, labelstudio, … as well (docs/formats.md). Repeatable.",
             show_default=False,
         ),

@@ -103,9 +103,17 @@ class Ledger:
         self.precision = jobs[0].get("precision") if before and before.made_with == self.now.made_with else None
         if before is not None:
             self._refuse_to_mix(before)
-        elif self._job.path.exists() and not self.again and not self.current():
+        elif self._job.path.exists() or self.entries:
+            self._refuse_unknown()
+
+    def _refuse_unknown(self) -> None:
+        """Where nothing says what the folder is made with, its photographs may."""
+        content = self._job.path.read_bytes() if self._job.path.exists() else b""
+        if content and b'"crc"' not in content and not self.entries:  # and which masks are a person's, none can tell
+            raise Error(f"{self.out} holds results of an earlier version of dgpnet; choose another --out.")
+        if not self.again and not self.current():
             raise Error(
-                f"{self._job.path} is damaged, so nobody knows what {self.out} was made with; "
+                f"{self._job.path} is missing or damaged, so nobody knows what {self.out} was made with; "
                 "add --again to segment anew into it, or choose another --out."
             )
 
