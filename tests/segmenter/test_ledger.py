@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dgpnet.annotations.legend import Legend
 from dgpnet.errors import Error
+from dgpnet.segmenter import ledger as module
 from dgpnet.segmenter import masks
 from dgpnet.segmenter.figures import Figures
 from dgpnet.segmenter.ledger import Entry, Ledger, stamp
@@ -220,8 +221,6 @@ def test_the_precision_that_a_round_began_with_stays_for_that_round(tmp_path):
 
 
 def test_a_line_is_written_only_after_the_files_are_on_the_disk(tmp_path, photo, monkeypatch):
-    from dgpnet.segmenter import ledger as module
-
     out, order = tmp_path / "out", []
     real = module._to_disk
     monkeypatch.setattr(module, "_to_disk", lambda *given: order.append(("files", len(lines()))) or real(*given))
@@ -234,3 +233,15 @@ def test_a_line_is_written_only_after_the_files_are_on_the_disk(tmp_path, photo,
         ledger.settle()
         assert order == [("files", 0)]
         assert len(lines()) == 1
+
+
+def test_where_a_disk_cannot_be_synced_in_one_go_its_files_are(tmp_path, photo, monkeypatch):
+    synced = []
+    monkeypatch.setattr(module.sys, "platform", "elsewhere")
+    monkeypatch.setattr(module.os, "fsync", lambda handle: synced.append(os.readlink(f"/proc/self/fd/{handle}")))
+    out = tmp_path / "out"
+    with Ledger(out, ROUND) as ledger:
+        entry, files = done(out, photo)
+        ledger.add(entry, files)
+    assert {str(file) for file in files} | {str(file.parent) for file in files} <= set(synced)
+    assert Ledger(out, ROUND).is_done(photo)
