@@ -323,3 +323,13 @@ def test_an_option_that_is_none_is_named(here, segmenter):
     with pytest.raises(Error, match="There is no option overlays; there are overlay"):
         run(here, segmenter, overlays=True)
     assert not (here / "found").exists()
+
+
+def test_a_format_that_cannot_be_written_costs_nothing_else(here, segmenter):
+    for name in ("a.jpg", "a.png"):  # which YOLO tells apart by nothing
+        Image.fromarray(scene(50)[0]).save(here / "photos" / name)
+    outcome = run(here, segmenter, formats=["yolo", "coco"])
+    assert outcome.stopped.startswith("yolo: ")
+    assert str(here / "found" / "annotations" / "yolo") in outcome.stopped
+    assert (outcome.done, list(outcome.annotations)) == (7, ["coco"])
+    assert (here / "found" / "report" / "index.html").is_file()

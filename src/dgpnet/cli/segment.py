@@ -159,8 +159,8 @@ def _lines(outcome: "Outcome", out: Path) -> Iterator[str]:
     yield f"Masks: {out / 'masks'}"
     for path in outcome.annotations.values():
         yield f"Annotations: {path}"
-    if not outcome.stopped:
-        yield f"Report: {out / 'report' / 'index.html'}"
+    if (report := out / "report" / "index.html").is_file():
+        yield f"Report: {report}"
     if outcome.unlike:
         yield (
             f"In {outcome.unlike} of {photographs} something was found that is little like what was painted "

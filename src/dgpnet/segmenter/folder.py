@@ -88,7 +88,7 @@ def segment_folder(
             job.segment(todo, lambda n: advance and advance(before + n, len(found)))
             job.finish()
         except Unwritable as error:
-            stopped = f"{error} What is done stays; run the same command again to go on."
+            stopped = f"{error} What is done stays; once that is mended, run the same command again."
     return _outcome(job, found, before, stopped)
 
 

@@ -38,6 +38,7 @@ from dgpnet.segmenter.outputs import (
     numbered,
     parts,
     put_aside,
+    stage_of,
     without_small,
     write_annotations,
     write_grey,
@@ -316,7 +317,8 @@ class Job:
         try:
             path, notes = write_annotations(self.out, self.concept.legend, self._items(entries), format, self.options)
         except (Error, OSError) as error:
-            return f"{format}: {error}"
+            # Said of where it would have been, not of where it was made ready.
+            return f"{format}: {error}".replace(str(stage_of(self.out)), str(self.out / "annotations"))
         self.annotations[format] = path
         self.notes += notes
         return None

@@ -58,7 +58,7 @@ def write_annotations(
     Written beside first, so that a file that somebody edited since is known: where there is something new to write in
     its place it is put aside, otherwise it stays.
     """
-    stage, folder = out / RECORD / "stage", out / "annotations"
+    stage, folder = stage_of(out), out / "annotations"
     shutil.rmtree(stage, ignore_errors=True)
     stage.mkdir(parents=True)
     path = _export(format, stage, legend, items, options)
@@ -77,6 +77,11 @@ def write_annotations(
         os.replace(file, target)
     shutil.rmtree(stage, ignore_errors=True)
     return folder / path.relative_to(stage), notes
+
+
+def stage_of(out: Path) -> Path:
+    """Where annotations are written before they are moved into place."""
+    return out / RECORD / "stage"
 
 
 def _recorded(out: Path, now: Mapping[str, str]) -> dict[str, list[str]]:
