@@ -1,9 +1,13 @@
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
+from dgpnet.annotations import FORMATS, Item, export, read_support
 from dgpnet.annotations.legend import Legend
+from dgpnet.annotations.reading import Found
 from dgpnet.errors import Error
 from dgpnet.images import PALETTE
 
@@ -46,3 +50,32 @@ def test_it_goes_through_json():
 def test_what_is_no_legend_is_an_error(fields):
     with pytest.raises(Error):
         Legend.from_json({"coded_by": "value", "unused": [], **fields})
+
+
+def test_numbers_and_colours_that_a_format_has_no_place_for_come_back_from_the_file_beside_it(tmp_path: Path) -> None:
+    Image.new("RGB", (6, 4)).save(tmp_path / "a.png")
+    painted = Legend(("mug", "spoon"), (700, 3), ((1, 2, 3), (4, 5, 6)))
+    mask = np.array([[1, 1, 1, 2, 2, 2]] * 4, np.uint8)
+    for format_ in FORMATS:
+        path = export(format_, tmp_path / format_, painted, [Item("a.png", mask)])
+        found = read_support(path, photos=tmp_path, classes=["mug", "spoon"])
+        assert found.legend == painted, format_
+        assert (found.examples[0].mask == mask).all()
+
+
+def test_a_class_that_the_file_does_not_know_gets_a_free_number() -> None:
+    found = Found(("fork", "mug", "spoon"), [], values=(3, 1, 4))
+    known = found.known_by(Legend(("mug", "spoon"), (3, 5), ((1, 2, 3), (4, 5, 6))))
+    assert known.values == (4, 3, 5)
+    assert known.colours is not None and known.colours[1:] == ((1, 2, 3), (4, 5, 6))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"names": 3}', '{"names": ["a"], "values": [1e999]}', "x" * 2_000_000]
+)
+def test_a_broken_file_beside_it_is_a_sentence(tmp_path: Path, text: str) -> None:
+    Image.new("RGB", (6, 4)).save(tmp_path / "a.png")
+    path = export("coco", tmp_path, ["mug"], [Item("a.png", np.ones((4, 6), np.uint8))])
+    (tmp_path / "legend.json").write_text(text)
+    with pytest.raises(Error, match="legend"):
+        read_support(path)

@@ -20,7 +20,6 @@ from tests.interop.conftest import LEGEND, Mask, Table
 from tests.interop.test_they_read import BY_NAME, OUTLINE
 
 #: Holds when readers take a file's crowds for objects where it has no other, and know VOC's layout.
-READERS_TO_COME = pytest.mark.xfail(strict=True, reason="the reader does not know this yet")
 
 
 def read(path: Path, photos: Path, **options: str) -> dict[str, Mask]:
@@ -98,7 +97,6 @@ def supervised(photos: Path, masks: dict[str, Mask]) -> Any:
     return supervision.DetectionDataset(list(LEGEND.names), list(annotations), annotations)
 
 
-@READERS_TO_COME
 def test_supervision_writes_coco(tmp_path: Path, photos: Path, masks: dict[str, Mask], table: Table) -> None:
     """Parts without holes as polygons, parts with holes as crowds: that these are objects has to be said."""
     masks = without_empty(masks)
@@ -144,7 +142,6 @@ def datumaroed(photos: Path, masks: dict[str, Mask]) -> Any:
     return datumaro.Dataset.from_iterable(items, categories=list(LEGEND.names))
 
 
-@READERS_TO_COME
 def test_datumaro_writes_coco(tmp_path: Path, photos: Path, masks: dict[str, Mask], table: Table) -> None:
     """Run lengths, all of them marked as crowds."""
     datumaroed(photos, masks).export(str(tmp_path / "set"), "coco_instances")
@@ -164,7 +161,6 @@ def test_datumaro_writes_cvat(tmp_path: Path, photos: Path, masks: dict[str, Mas
     assert table.add("datumaro", "CVAT XML", "writes", read, masks) >= 0.9
 
 
-@READERS_TO_COME
 def test_datumaro_writes_voc(tmp_path: Path, photos: Path, masks: dict[str, Mask], table: Table) -> None:
     datumaroed(photos, masks).export(str(tmp_path / "set"), "voc_segmentation", save_media=True)
     assert table.add("datumaro", "VOC", "writes", read(tmp_path / "set", tmp_path / "set/JPEGImages"), masks) == 1

@@ -1,5 +1,6 @@
 """Masks in and out of files: index PNG, COCO, labelme, YOLO-seg, Label Studio, CVAT, PASCAL VOC."""
 
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -7,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from dgpnet import images
+from dgpnet import files, images
 from dgpnet.annotations import coco, cvat, labelme, labelstudio, voc, yolo
-from dgpnet.annotations.legend import Legend
+from dgpnet.annotations.legend import LEGEND_FILE, Legend
 from dgpnet.annotations.support import Example, SupportSet, read_support
 from dgpnet.annotations.writing import Item, Style, make_folder
 from dgpnet.errors import Error
@@ -43,7 +44,8 @@ def export(
     (labelstudio.json), "cvat" (cvat.xml) or "voc" (voc/), and return the path written. `read_support(path,
     photos=...)` reads it back.
 
-    classes: names of the values 1..C, or a Legend that says by which numbers and colours files know them.
+    classes: names of the values 1..C, or a Legend that says by which numbers and colours files know them; it is written
+    beside them (legend.json), since not every format has a place for numbers and colours.
     items are taken one by one, so memory does not grow with their number; every file appears whole or not at all.
     instances: one object per connected part instead of one per class; parts of fewer than `min_area` pixels are left
     out. polygons: outlines instead of pixel masks, for programs that know no others (YOLO always has outlines, VOC
@@ -60,7 +62,10 @@ def export(
     out = Path(out)
     make_folder(out)
     style = Style(instances, min_area, polygons, float(simplify), prefix)
-    return FORMATS[format](out, legend, _checked(items, len(legend.names)), style)
+    path = FORMATS[format](out, legend, _checked(items, len(legend.names)), style)
+    with files.atomic(out / LEGEND_FILE) as temporary:
+        temporary.write_text(json.dumps(legend.to_json(), indent=1), encoding="utf-8")
+    return path
 
 
 def _checked(items: Iterable[Item], classes: int) -> Iterator[Item]:

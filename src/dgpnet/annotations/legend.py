@@ -13,6 +13,8 @@ from dgpnet.errors import Error
 from dgpnet.images import PALETTE
 
 Colour = tuple[int, int, int]
+#: What the file is called that tells numbers and colours, beside annotations that have no place for them.
+LEGEND_FILE = "legend.json"
 #: The largest number that a mask file can hold (16 bits).
 LARGEST = 0xFFFF
 
@@ -87,7 +89,9 @@ class Legend:
                 fields["coded_by"],
                 tuple((int(value), str(name)) for value, name in fields["unused"]),
             )
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             if isinstance(error, Error):
                 raise
-            raise Error(f"The legend of classes cannot be read ({error!r}).") from error
+            raise Error(
+                f"The legend of classes cannot be read ({error!r:.100}); write it again, or remove it."
+            ) from error

@@ -4,14 +4,14 @@ import json
 import math
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from dgpnet import files, images
 from dgpnet.annotations import shapes
-from dgpnet.annotations.legend import Colour, Legend
+from dgpnet.annotations.legend import LARGEST, Colour, Legend
 from dgpnet.annotations.runs import Runs
 from dgpnet.annotations.shapes import Float, Labels, Work
 from dgpnet.errors import Error, shortened
@@ -116,6 +116,22 @@ class Found:
     values: tuple[int, ...] | None = None
     colours: tuple[Colour, ...] | None = None
     coded_by: str = "value"
+
+    def known_by(self, legend: Legend) -> "Found":
+        """The same with the numbers and colours of a legend for classes of its names; others keep theirs, or get the
+        next number that is free."""
+        told = dict(zip(legend.names, zip(legend.values, legend.colours, strict=True), strict=True))
+        taken = set(legend.values)
+        own = self.legend(self.names)
+        known = []
+        for name, value, colour in zip(own.names, own.values, own.colours, strict=True):
+            while name not in told and value in taken:
+                value = value % LARGEST + 1
+            taken.add(value)
+            known.append(told.get(name, (value, colour)))
+        values, colours = zip(*known, strict=True)
+        coded_by = legend.coded_by if told.keys() >= set(self.names) else self.coded_by
+        return replace(self, values=values, colours=colours, coded_by=coded_by)
 
     def legend(self, chosen: Sequence[str]) -> Legend:
         """The chosen classes in their order, with what stands for each; the others are told as unused."""

@@ -11,10 +11,23 @@ from numpy.typing import NDArray
 
 from dgpnet import images
 from dgpnet.annotations import coco, cvat, folder, labelme, labelstudio, panoptic, via, yolo
-from dgpnet.annotations.legend import Legend
-from dgpnet.annotations.reading import IGNORED, Found, Request, brief, files_in, only, read_json, within
+from dgpnet.annotations.legend import LEGEND_FILE, Legend
+from dgpnet.annotations.reading import (
+    IGNORED,
+    Found,
+    Request,
+    brief,
+    files_in,
+    json_of,
+    only,
+    read_bytes,
+    read_json,
+    within,
+)
 from dgpnet.errors import Error, refusal
 
+#: Bytes of a legend.
+_LARGEST_LEGEND: Final = 1 << 20
 #: What fits into a mask of bytes beside background and ignore.
 _MOST_CLASSES: Final = 254
 #: Pixels that are counted at a time: NumPy makes eight bytes of each.
@@ -124,6 +137,8 @@ def read_support(
         raise Error(f"there is no support set at {path}; expected one of: {_KNOWN}.")
     request = Request(path, None if photos is None else _path(photos, "photos"), names, crowds, max_pixels)
     format_, found = _recognised(request)
+    if found.names and (legend := _legend_beside(path)) is not None:
+        found = found.known_by(legend)
     chosen = found.names if classes is None else tuple(classes)
     _check_names(path, chosen, found.names)
     number = {name: position for position, name in enumerate(chosen, 1)}
@@ -153,6 +168,17 @@ def read_support(
         problems = _missing(path, chosen, shown, len(examples), notes)
     _refuse(path, problems)
     return SupportSet(found.legend(chosen), tuple(examples.values()), format_, notes)
+
+
+def _legend_beside(path: Path) -> Legend | None:
+    """The numbers and colours that `export` wrote beside the annotations; None where it did not."""
+    folders = (path, path.parent) if path.is_dir() else (path.parent,)
+    for folder_ in folders:
+        if (file := folder_ / LEGEND_FILE).is_file():
+            within(folder_, LEGEND_FILE, file)
+            data = json_of(read_bytes(file, _LARGEST_LEGEND), file)
+            return Legend.from_json(data if isinstance(data, dict) else {})
+    return None
 
 
 def _check_chosen(classes: Any) -> None:

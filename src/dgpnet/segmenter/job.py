@@ -329,7 +329,7 @@ class Job:
             mask = masks.read(self.out / "masks" / f"{entry.key}.png", self.concept.legend)
             if self.options.min_area:
                 mask = without_small(mask, self.options.min_area)
-            yield Item(entry.name, mask, entry.figures.score)
+            yield Item(entry.name, mask, entry.figures.score, entry.figures.scores)
 
 
 class Painted:

@@ -61,7 +61,16 @@ def write_annotations(
     stage, folder = stage_of(out), out / "annotations"
     shutil.rmtree(stage, ignore_errors=True)
     stage.mkdir(parents=True)
-    path = _export(format, stage, legend, items, options)
+    path = export(
+        format,
+        stage,
+        legend,
+        items,
+        instances=options.instances,
+        polygons=options.polygons,
+        simplify=options.simplify,
+        prefix=options.prefix,
+    )
     files = {one.relative_to(stage).as_posix(): one for one in sorted(stage.rglob("*")) if one.is_file()}
     now = {name: _file_digest(file) for name, file in files.items()}
     ours = _recorded(out, now)
@@ -95,10 +104,6 @@ def _recorded(out: Path, now: Mapping[str, str]) -> dict[str, list[str]]:
         with journal:
             journal.add(*new)
     return ours
-
-
-def _export(format: str, out: Path, legend: Legend, items: Iterator[Item], options: Options) -> Path:
-    return export(format, out, legend.names, items, instances=options.instances, polygons=options.polygons)
 
 
 def without_small(mask: NDArray[np.uint8], min_area: int) -> NDArray[np.uint8]:
