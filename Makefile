@@ -62,3 +62,10 @@ $(READY): pyproject.toml constraints.txt
 	.venv-interop/bin/python -m pip install --quiet --constraint .venv-interop/constraints.txt \
 		--no-deps torchvision ultralytics
 	touch $@
+
+# -- a release: docs/releasing.md ----------------------------------------------------------------------------------------
+
+.PHONY: wheel
+wheel:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) tools/wheel.py

@@ -1,4 +1,4 @@
-"""What holds for the package as a whole: its version, how quickly it imports, its house and its wheel."""
+"""What holds for the package as a whole: how quickly it imports, its house and its wheel."""
 
 import re
 import shutil
@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -20,10 +19,6 @@ def python(code: str, *options: str) -> subprocess.CompletedProcess[str]:
 
 def requirement_names(requirements: list[str]) -> set[str]:
     return {re.split(r"[^\w-]", requirement)[0] for requirement in requirements}
-
-
-def test_there_is_one_version() -> None:
-    assert dgpnet.__version__ == metadata.version("dgpnet")
 
 
 def test_every_public_name_is_there() -> None:

@@ -14,7 +14,8 @@ from dgpnet.processor import mind_manners
 if TYPE_CHECKING:
     from dgpnet.segmenter import Concept, Segmentation, Segmenter, load
 
-__version__ = "0.1.0"
+    __version__: str
+
 __all__ = ["Concept", "Error", "Notice", "Segmentation", "Segmenter", "__version__", "load"]
 
 mind_manners()  # before PyTorch is loaded, which asks only once
@@ -23,7 +24,7 @@ mind_manners()  # before PyTorch is loaded, which asks only once
 def __getattr__(name: str) -> Any:
     """Import the segmenter, and PyTorch with it, when one of its names is first used: `import dgpnet` stays quick."""
     if name in __all__:
-        value = getattr(import_module("dgpnet.segmenter"), name)
+        value = _version() if name == "__version__" else getattr(import_module("dgpnet.segmenter"), name)
         globals()[name] = value
         return value
     raise AttributeError(f"module 'dgpnet' has no attribute {name!r}")
@@ -31,3 +32,13 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+def _version() -> str:
+    """What was installed; of a tree that was not, nobody knows."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("dgpnet")
+    except metadata.PackageNotFoundError:
+        return "0+unknown"
