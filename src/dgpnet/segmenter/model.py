@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import os
+import tempfile
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -58,6 +60,8 @@ class Segmenter:
         self.dtype = dtype
         self.source: str | None = None
         """What `load` was given, where it made this segmenter."""
+        self.provenance: Mapping[str, Any] = {}
+        """How its weights were made, as their checkpoint tells it."""
         self._lock = threading.Lock()
         self._engine: Engine | None = None
 
@@ -141,7 +145,7 @@ class Segmenter:
         if self.dtype == dtype:
             return self
         other = Segmenter(self.network, calibration=self.calibration, dtype=dtype)
-        other.source = self.source
+        other.source, other.provenance = self.source, self.provenance
         return other
 
     def batch(self, classes: int) -> int:
@@ -154,12 +158,49 @@ class Segmenter:
             return _rebuilt, (self.network, self.calibration, self.dtype)
         return _reloaded, (self.source, str(self.device), self.dtype, self.fingerprint)
 
+    # -- for others ----------------------------------------------------------------------------------------------------
+
+    def save_pretrained(self, folder: str | os.PathLike[str], *, name: str = "hf://OWNER/NAME") -> None:
+        """Write the model, its calibration inside, and a card, for others to load.
+
+        Arguments:
+            folder: where model.safetensors goes, and README.md, unless there is one; made where it is not there.
+            name: where the model will be found, for the card.
+
+        Example:
+            >>> segmenter.save_pretrained("mine")
+            >>> dgpnet.load("mine").fingerprint == segmenter.fingerprint
+            True
+        """
+        about = self.calibration.to_json()
+        place = checks.path_of("folder", folder)
+        weights.pretrained.save(
+            place, self.network, provenance=self.provenance, calibration=about, name=checks.kind("name", name, str)
+        )
+
+    def push_to_hub(self, name: str, *, private: bool | None = None) -> str:
+        """Put the model on the Hugging Face Hub, where `load("hf://owner/name")` finds it.
+
+        Arguments:
+            name: "owner/name", or "owner/name@branch". A card that is there already stays.
+            private: whether nobody else may see a repository that is not there yet; None for its owner's rule.
+
+        Returns:
+            the address of the commit.
+        """
+        name = str(weights.hub.Name.parse(checks.kind("name", name, str)))
+        with tempfile.TemporaryDirectory() as folder:
+            self.save_pretrained(folder, name=name)
+            owned = None if private is None else checks.flag("private", private)
+            return weights.hub.upload(name, Path(folder), private=owned)
+
 
 def load(name: str | os.PathLike[str] = "default", *, device: str | torch.device | None = None) -> Segmenter:
     """A trained model, ready to learn.
 
     Arguments:
-        name: "default" or "small", which ship with the package, or the path of a checkpoint.
+        name: "default" or "small", which ship with the package; the path of a checkpoint or of its folder; or
+            "hf://owner/name" on the Hugging Face Hub.
         device: "cpu", "cuda", "cuda:1" …; by default, or with "auto", CUDA where there is a device, otherwise the CPU.
 
     Returns:
@@ -174,6 +215,7 @@ def load(name: str | os.PathLike[str] = "default", *, device: str | torch.device
     about = weights.read_metadata(path)
     network = weights.load(given if given in weights.SHIPPED else path, device=find_device(device))
     segmenter = Segmenter(network, calibration=Calibration.from_json(about["calibration"]))
+    segmenter.provenance = about["provenance"]
     segmenter.source = given if given in weights.SHIPPED else str(path.absolute())
     return segmenter
 

@@ -12,7 +12,7 @@ import torch
 from dgpnet.errors import Error
 from dgpnet.network.config import Config
 from dgpnet.network.dgpnet import DGPNet
-from dgpnet.weights import sealed
+from dgpnet.weights import hub, sealed
 from dgpnet.weights.sources import read_safetensors, read_safetensors_metadata
 from dgpnet.weights.state import WithoutRandomNumbers, halve, load_state
 
@@ -120,8 +120,13 @@ def fingerprint(network: DGPNet) -> str:
 
 
 def checkpoint_path(name: str | Path) -> Path:
-    """The file of a checkpoint: "default" and "small" ship with the package, anything else is a path."""
+    """The file of a checkpoint: "default" and "small" ship with the package, hf://owner/name is on the Hugging Face
+    Hub, anything else is a path, of a file or of a folder with a model.safetensors.
+    """
+    if isinstance(name, str) and name.startswith(hub.SCHEME):
+        return hub.download(name)
     path = Path(__file__).parent / "checkpoints" / f"{name}.safetensors" if name in SHIPPED else Path(name)
+    path = path / hub.FILE if os.path.isdir(path) else path
     if not os.path.isfile(path):  # not Path.is_file, which raises for a name that is too long
         known = "give " + ", ".join(SHIPPED) + ", or the path of a .safetensors file that dgpnet saved"
         where = "does not come with this copy of dgpnet" if name in SHIPPED else "is neither a model's name nor a file"
