@@ -69,3 +69,15 @@ $(READY): pyproject.toml constraints.txt
 wheel:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11" >&2; exit 1; }
 	$(PYTHON) tools/wheel.py
+
+# The site reads dgpnet and does not import it: an environment of its own, without PyTorch.
+.PHONY: docs
+docs: .venv-docs/.ready
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --clean
+	@echo "Look at it with: $(PYTHON) -m http.server --directory site"
+
+.venv-docs/.ready: pyproject.toml constraints.txt
+	test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
+	$(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"], sep="\n")' \
+		| .venv-docs/bin/python -m pip install --quiet --constraint constraints.txt --requirement /dev/stdin
+	touch $@

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dgpnet.segmenter import Concept, Segmentation, Segmenter, load
 
     __version__: str
+    """What was installed; "0+unknown" of a tree that was not."""
 
 __all__ = ["Concept", "Error", "Notice", "Segmentation", "Segmenter", "__version__", "load"]
 
@@ -35,7 +36,7 @@ def __dir__() -> list[str]:
 
 
 def _version() -> str:
-    """What was installed; of a tree that was not, nobody knows."""
+    """What was installed, which takes a moment to look up."""
     from importlib import metadata
 
     try:
