@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from importlib import metadata
 from pathlib import Path
@@ -85,6 +86,31 @@ def test_a_file_that_pypi_would_not_take_is_refused(tmp_path: Path) -> None:
         file.truncate(wheel.MAX_BYTES + 1)
     with pytest.raises(SystemExit, match="100,000,001 bytes"):
         wheel.check_sizes(tmp_path / "large.whl")
+
+
+def test_the_workflow_runs_the_tests_on_every_python_that_is_promised(repository: Path) -> None:
+    yaml = pytest.importorskip("yaml")
+    project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
+    promised = [name.rpartition(" ")[2] for name in project["classifiers"] if re.search(r"Python :: 3\.", name)]
+    job = yaml.safe_load((repository / ".github/workflows/test.yml").read_text())["jobs"]["test"]
+    assert job["strategy"]["matrix"]["python"] == promised
+    assert project["requires-python"] == f">={promised[0]}"
+    assert "make test PYTHON=python" in [step.get("run") for step in job["steps"]]
+
+
+def test_the_workflow_takes_the_actions_that_were_read(repository: Path) -> None:
+    """By commit: a tag can be moved."""
+    uses = re.findall(r"uses: (\S+)", (repository / ".github/workflows/test.yml").read_text())
+    assert uses and all(re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40}", action) for action in uses)
+
+
+def test_the_container_is_given_what_it_copies(repository: Path) -> None:
+    text = (repository / "Dockerfile").read_text()
+    copied = {name for line in re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE) for name in line.split()}
+    allowed = set(re.findall(r"^!(\S+)$", (repository / ".dockerignore").read_text(), re.MULTILINE))
+    assert copied == allowed
+    assert all((repository / name).exists() for name in copied)
+    assert text.rindex("USER dgpnet") < text.index("ENTRYPOINT")
 
 
 @pytest.mark.slow
