@@ -15,8 +15,10 @@ import torch
 
 import dgpnet
 from dgpnet import weights
+from dgpnet.cli import run
 from dgpnet.errors import Error
 from dgpnet.segmenter import Calibration, Segmenter
+from dgpnet.training import TrainConfig
 from dgpnet.weights import hub
 from tests import tiny
 from tests.tiny import CONFIG, scenes
@@ -90,6 +92,15 @@ def test_the_command_takes_such_names(model: Hub, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "dgpnet", "weights", "inspect", f"hf://{NAME}"]
     done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False)
     assert "encoder: efficientnet_lite0" in done.stdout, done.stderr
+
+
+def test_training_starts_from_such_names(model: Hub, tmp_path: Path) -> None:
+    words = ["--dataset", "synthetic", "--option", "photographs=40", "--option", "objects=2", "--fold", "0"]
+    words += ["--cache", str(tmp_path / "data"), "--device", "cpu", "--set", "episodes=1", "--iterations", "1"]
+    assert run(["train", *words, "--from", f"hf://{NAME}", "--out", str(tmp_path / "run")]) == 0
+    model.repositories.clear()
+    start = TrainConfig.from_json((tmp_path / "run" / "config.json").read_text()).start_from
+    assert weights.fingerprint(weights.load(start)) == tiny_segmenter().fingerprint
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def train(
     from dgpnet.training import NonFinite, Running, Source, Unsaved, with_settings
     from dgpnet.training import recipe as named_recipe
     from dgpnet.training import train as run
-    from dgpnet.weights import SHIPPED, read_encoder, read_metadata
+    from dgpnet.weights import SHIPPED, checkpoint_path, read_encoder, read_metadata
 
     config = named_recipe(recipe, dataset)
     network = _network(preset, config.network) if preset else config.network
@@ -103,7 +103,7 @@ def train(
         sources=(first, *(_mixed(text) for text in mix or [])),
         network=network,
         encoder_weights=_absolute(encoder_weights),
-        start_from="" if start is None else start if start in SHIPPED else _absolute(Path(start)),
+        start_from="" if start is None else start if start in SHIPPED else _absolute(checkpoint_path(start)),
         shots=config.shots if shots is None else numbers("--shots", shots),
         iterations=iterations if iterations is not None else config.iterations,
         seed=seed,
