@@ -22,10 +22,11 @@ FROM debian:${DEBIAN}-slim
 RUN apt-get update && apt-get install --yes --no-install-recommends ca-certificates python3 \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --uid 1000 --create-home dgpnet \
-    && mkdir /data && chown dgpnet /data
+    && mkdir /data && chown dgpnet /data \
+    && mkdir --mode=1777 /cache
 COPY --from=build /venv /venv
-# Caches where any user may write, so that `docker run --user` works.
-ENV PATH=/venv/bin:$PATH DGPNET_CACHE=/tmp/dgpnet HF_HOME=/tmp/huggingface PYTHONDONTWRITEBYTECODE=1
+# Any user may write there, so that `docker run --user` works.
+ENV PATH=/venv/bin:$PATH DGPNET_CACHE=/cache/dgpnet HF_HOME=/cache/huggingface PYTHONDONTWRITEBYTECODE=1
 USER dgpnet
 WORKDIR /data
 ENTRYPOINT ["dgpnet"]
