@@ -68,7 +68,7 @@ def public_names() -> Iterator[str]:
                 yield f"dgpnet.{name}.{member.name}"
 
 
-class Lists(griffe.Extension):
+class Lists(griffe.Extension):  # type: ignore[misc]  # of a library that is not there when types are checked
     """Docstrings as Markdown."""
 
     def on_object(self, *, obj: griffe.Object, **_: object) -> None:
