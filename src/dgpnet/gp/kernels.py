@@ -178,6 +178,9 @@ def _pull(g: Tensor, x: Tensor, y: Tensor, scale: float) -> Tensor:
 def _exponent(x: Tensor, y: Tensor | None, scale: float) -> Tensor:
     if torch.compiler.is_compiling() and y is not None:  # the formula itself, for compilers to read
         return (_norms(x, scale)[:, :, None] + _norms(y, scale)[:, None, :] + scale * (x @ y.mT)).clamp(max=0)
+    if torch.compiler.is_exporting():
+        diagonal = torch.eye(x.shape[1], dtype=torch.bool, device=x.device)
+        return _exponent(x, x, scale).masked_fill(diagonal, 0)
     result: Tensor = _Exponent.apply(x, y, scale)  # type: ignore[no-untyped-call]
     return result
 

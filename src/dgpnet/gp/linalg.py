@@ -272,4 +272,28 @@ def inverse_cholesky(a: Tensor, noise: float = 0.0) -> Tensor:
 
 def inverse_choleskies(matrices: Sequence[Tensor], noises: Sequence[float]) -> list[Tensor]:
     """`inverse_cholesky` of several matrices of one shape as one batch."""
+    if torch.compiler.is_exporting():
+        return [whitener_of(_noisy_copy(a, noise)) for a, noise in zip(matrices, noises, strict=True)]
     return list(_InverseCholesky.apply(tuple(noises), *matrices))  # type: ignore[no-untyped-call]
+
+
+def _noisy_copy(a: Tensor, noise: float) -> Tensor:
+    """a: (..., S, S) with the noise on its diagonal."""
+    return a + noise * torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
+
+
+@torch.library.custom_op("dgpnet::whitener", mutates_args=())
+def whitener_of(a: Tensor) -> Tensor:
+    """W = L⁻¹ of a: (..., S, S) as one operation, for exports: runtimes without a factorisation are taught their own."""
+    return in_operations_of_torch(a)
+
+
+@whitener_of.register_fake
+def _(a: Tensor) -> Tensor:
+    return torch.empty_like(a)
+
+
+def in_operations_of_torch(a: Tensor) -> Tensor:
+    """W = L⁻¹ of a: (..., S, S), in two operations that every PyTorch has."""
+    eye = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device).expand_as(a)
+    return torch.linalg.solve_triangular(torch.linalg.cholesky_ex(a)[0], eye, upper=False)

@@ -87,7 +87,8 @@ def condition_together(
         xs, ys = [at_least_float32(x) for x in xs], [at_least_float32(y) for y in ys]
         grams = [process.kernel(x) for process, x in zip(processes, xs, strict=True)]
         noises = [process.noise for process in processes]
-        if len({gram.shape for gram in grams}) == 1:
+        # An export is for any shape.
+        if not torch.compiler.is_exporting() and len({gram.shape for gram in grams}) == 1:
             whiteners = inverse_choleskies(grams, noises)
         else:
             whiteners = [inverse_cholesky(gram, noise) for gram, noise in zip(grams, noises, strict=True)]

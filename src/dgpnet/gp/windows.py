@@ -52,6 +52,18 @@ def _gram_plain(a: Tensor, size: int) -> Tensor:
     return out
 
 
+def _gram_of_rows(a: Tensor, size: int) -> Tensor:
+    """The same in a few matrix products, which is what other runtimes are quick with: each row of the grid with those
+    at most r rows away, of which a band around the diagonal is kept. Memory is O(H·W²·size)."""
+    r, (height, width) = radius(size), a.shape[-3:-1]
+    padded = F.pad(a, (0, 0, 0, 0, r, r))
+    products = torch.stack([a @ padded[..., i : i + height, :, :].mT for i in range(size)], -3)  # (..., H, size, W, W)
+    # Row w of the band begins w further to the right: with rows one longer than they are, all begin below each other.
+    flat = F.pad(F.pad(products, (r, r)).flatten(-2), (0, width))
+    band = flat.unflatten(-1, (width, width + 2 * r + 1))[..., :size]  # (..., H, size, W, size)
+    return band.transpose(-3, -2).flatten(-2)
+
+
 def _apply_plain(g: Tensor, a: Tensor, size: int) -> Tensor:
     """Σ over offsets of g[..., h, w, offset] · a at that neighbour: the window as a sparse matrix, times a."""
     r, (height, width) = size // 2, a.shape[-3:-1]
@@ -104,6 +116,8 @@ class _LocalGram(torch.autograd.Function):
 
 def local_gram(a: Tensor, size: int) -> Tensor:
     """a: (..., H, W, C) -> (..., H, W, size²), the inner products described at the top of this file."""
+    if torch.compiler.is_exporting():
+        return _gram_of_rows(a, size)
     if torch.compiler.is_compiling():  # in words that compilers know
         padded, (height, width) = F.pad(a, (0, 0, *(2 * [radius(size)]), *(2 * [radius(size)]))), a.shape[-3:-1]
         shifted = (padded[..., i : i + height, j : j + width, :] for i in range(size) for j in range(size))

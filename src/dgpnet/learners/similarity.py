@@ -63,6 +63,8 @@ class LearnedSimilarity:
 
     def some(self, most: int) -> tuple[Tensor, Tensor]:
         """x and m of all support points, or of at most so many, evenly spaced."""
+        if torch.compiler.is_exporting():  # whoever gives the points to an exported graph gives it no more
+            return self.x, self.m
         step = -(-self.x.shape[1] // most)
         return self.x[:, ::step], self.m[:, ::step]
 
@@ -161,6 +163,8 @@ def _cosines(x: Tensor, points: Tensor) -> Tensor:
 def _nearest(cosines: Tensor, share: Tensor) -> Tensor:
     """The largest of the cosines (Q, H, W, S), each weighted by its point's share of the class (B, S, C)
     -> (Q, C, H, W)."""
+    if torch.compiler.is_exporting():  # for any number of classes
+        return (cosines[:, None] * share.mT[:, :, None, None]).amax(-1)
     return torch.stack([(cosines * s[:, None, None]).amax(-1) for s in share.unbind(-1)], 1)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -41,6 +42,9 @@ def pad_same(x: Tensor, kernel: int, stride: int) -> Tensor:
     """x: (B, C, H, W) with what a convolution of stride 2 that does not pad needs around it; itself for stride 1."""
     if stride == 1:
         return x
+    if torch.compiler.is_exporting():  # sides are even: the same, without asking, and one line too many is not seen
+        before = (kernel - 2) // 2
+        return F.pad(x, [before, kernel - 1 - before] * 2)
     # F.pad counts from the last dimension: left, right, top, bottom.
     padding: list[int] = []
     for size in (x.shape[-1], x.shape[-2]):
