@@ -35,6 +35,7 @@ COMMANDS: dict[str, Command] = {
     "segment": Command("Masks for a folder of photographs from a few painted ones."),
     "learn": Command("Learn from a few masks and keep the result in a .concept file."),
     "suggest": Command("Which photographs to annotate first."),
+    "export": Command("A model for programs without Python: ONNX.", "onnx"),
     "train": Command("Train a network on episodes.", "train"),
     "evaluate": Command("Measure a checkpoint by the field's protocol."),
     "reproduce": Command("The paper's tables, ours beside theirs.", "train"),

@@ -3,7 +3,6 @@
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, index, operator"
 # The functions marked `script` are not run by Python: they are the text that ONNX functions are made from.
 
-
 import contextlib
 import io
 import logging
@@ -13,8 +12,8 @@ from collections.abc import Iterator
 import onnx_ir as ir
 import torch
 from onnx_ir.passes.common import InlinePass
-from onnxscript import opset18 as op
 from onnxscript import FLOAT, script
+from onnxscript import opset18 as op
 from onnxscript.values import Opset
 
 from dgpnet.export.halves import Traced

@@ -74,16 +74,16 @@ class QueryHalf(nn.Module):
 class BakedHalf(nn.Module):
     """The query half that has its state in it."""
 
-    def __init__(self, half: QueryHalf, state: State) -> None:
+    def __init__(self, query: QueryHalf, state: State) -> None:
         super().__init__()
-        self.half = half
+        self.query = query
         self.names = list(state)
         for i, tensor in enumerate(state.values()):
             self.register_buffer(f"state_{i}", tensor)
 
     def forward(self, photographs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         state = {name: self.get_buffer(f"state_{i}") for i, name in enumerate(self.names)}
-        found: tuple[Tensor, Tensor, Tensor] = self.half(photographs, state)
+        found: tuple[Tensor, Tensor, Tensor] = self.query(photographs, state)
         return found
 
 

@@ -60,7 +60,7 @@ def _gram_of_rows(a: Tensor, size: int) -> Tensor:
     products = torch.stack([a @ padded[..., i : i + height, :, :].mT for i in range(size)], -3)  # (..., H, size, W, W)
     # Row w of the band begins w further to the right: with rows one longer than they are, all begin below each other.
     flat = F.pad(F.pad(products, (r, r)).flatten(-2), (0, width))
-    band = flat.unflatten(-1, (width, width + 2 * r + 1))[..., :size]  # (..., H, size, W, size)
+    band: Tensor = flat.unflatten(-1, (width, width + 2 * r + 1))[..., :size]  # (..., H, size, W, size)
     return band.transpose(-3, -2).flatten(-2)
 
 
