@@ -149,11 +149,11 @@ class Tracer:
             )
         memory = self._memory()
         state = state_of(memory)
-        shapes = self._shapes(state)
-        inputs = {"photographs": (1, 3, *self._names()), **shapes}
-        half = QueryHalf(self.network, memory)
-        classes = "classes" if state else memory.classes
-        return self._traced(half, {"photographs": self._photographs(1), "state": state}, inputs, self._seen(classes))
+        if not state:
+            raise Error("This model learns nothing from examples: export it with --concept, of any example.")
+        inputs = {"photographs": (1, 3, *self._names()), **self._shapes(state)}
+        given = {"photographs": self._photographs(1), "state": state}
+        return self._traced(QueryHalf(self.network, memory), given, inputs, self._seen("classes"))
 
     def baked(self, memory: Memory) -> Traced:
         """The query half of one learned state."""
