@@ -90,6 +90,7 @@ def test_the_example_needs_no_dgpnet(segmenter: Segmenter, folder: Path, tmp_pat
     assert np.mean(np.asarray(Image.open(names[-1])) == expected) > 0.99
 
 
+@pytest.mark.slow
 def test_an_export_that_differs_is_refused_and_leaves_nothing(
     segmenter: Segmenter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,6 +98,21 @@ def test_an_export_that_differs_is_refused_and_leaves_nothing(
     concept = segmenter.learn(*scenes(1))
     with pytest.raises(Error, match="nothing was written"):
         export_onnx(segmenter, tmp_path / "model", concept=concept)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("difference", "labels"), [(2e-3, 1.0), (0.0, 0.998), (float("nan"), 1.0)])
+def test_what_differs_too_much_is_an_error(difference: float, labels: float) -> None:
+    near = check.Parity(64, 64, "rendered", 1e-4, 0.9995)
+    assert near.require() is near
+    with pytest.raises(Error, match="nothing was written"):
+        check.Parity(64, 64, "rendered", difference, labels).require()
+
+
+def test_a_folder_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), whole_folder(tmp_path / "model") as folder:
+        (folder / "query.onnx").write_text("half of it")
+        raise KeyboardInterrupt
     assert not list(tmp_path.iterdir())
 
 
