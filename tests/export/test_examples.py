@@ -30,7 +30,8 @@ import * as ort from "onnxruntime-web";
 import { segment } from "/segment.mjs";
 ort.env.wasm.numThreads = 1;
 let found;
-try { found = await segment("/model", "/painted.png", "/mask.png", "/photo.png"); } catch (error) { found = `${error}`; }
+try { found = await segment("/model", "/painted.png", "/mask.png", "/photo.png"); }
+catch (error) { found = `${error}`; }
 await fetch("/found", { method: "POST", body: found });
 </script>"""
 

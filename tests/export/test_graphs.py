@@ -24,9 +24,7 @@ SIDES = (64, 96)
 BAKED = ("prior mask", "none")
 #: Those that differ most; the others, of seconds each, run with the slow tests.
 QUICK = ("exponential", "trainable linear", "prototype")
-NAMES = [
-    name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in OTHERS if name not in BAKED
-]
+NAMES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in OTHERS if name not in BAKED]
 
 
 def network_of(name: str, encoder: str) -> DGPNet:

@@ -13,15 +13,15 @@ from PIL import Image
 from dgpnet.errors import Error
 from dgpnet.export import check
 from dgpnet.export.folder import whole_folder
-from dgpnet.export.halves import log_odds
-from dgpnet.export.to_onnx import export_onnx, export_state, opened
+from dgpnet.export.halves import log_odds, write_state
+from dgpnet.export.to_onnx import export_onnx, opened
 from dgpnet.segmenter import Segmenter
 from tests.tiny import CONFIG, scene, scenes, tiny_segmenter
 
 
 @pytest.fixture(scope="module")
 def segmenter(quick_encoder: str) -> Segmenter:
-    return tiny_segmenter(CONFIG.but(encoder=quick_encoder, similarity=True))
+    return tiny_segmenter(CONFIG.but(encoder=quick_encoder, similarity=True, levels=(32,)))
 
 
 @pytest.fixture(scope="module")
@@ -38,12 +38,12 @@ def test_the_folder_says_what_a_program_needs(segmenter: Segmenter, folder: Path
     assert about["size"] == CONFIG.size and about["mean"] and about["std"] and about["calibration"]["temperature"] == 1
     query = about["files"]["query.onnx"]
     assert query["inputs"]["photographs"] == {"shape": [1, 3, "height", "width"], "dtype": "float32"}
-    assert query["inputs"]["16.weights"]["shape"] == [1, "points_16", "classes", CONFIG.encodings]
+    assert query["inputs"]["32.weights"]["shape"] == [1, "points_32", "classes", CONFIG.encodings]
     assert set(about["files"]["support.onnx"]["outputs"]) == set(query["inputs"]) - {"photographs"}
     assert [(one["height"], one["width"]) for one in about["checked"]] == [(64, 64), (128, 96)]
     for one in about["checked"]:
         assert one["log_odds"] <= 1e-3 and one["labels"] >= 0.999 and one["state"] < 1e-4
-    assert all(name in (folder / "README.md").read_text() for name in ("query.onnx", "16.weights", "log_odds"))
+    assert all(name in (folder / "README.md").read_text() for name in ("query.onnx", "32.weights", "log_odds"))
 
 
 @torch.no_grad()
@@ -63,7 +63,7 @@ def test_one_export_serves_any_size(
 
 def test_a_concept_goes_in_as_arrays_or_is_in_the_graph(segmenter: Segmenter, folder: Path, tmp_path: Path) -> None:
     concept = segmenter.learn(*scenes(2, classes=2), classes=["mug", "spoon"])
-    export_state(concept, tmp_path / "mug.npz")
+    write_state(concept, tmp_path / "mug.npz")
     about = export_onnx(segmenter, tmp_path / "mug", concept=concept, timed=True).to_json()
     assert about["legend"]["names"] == ["mug", "spoon"] and about["concept"] == concept.fingerprint
     assert min(about["milliseconds"].values()) > 0

@@ -1,1 +1,1 @@
-"""The network for other runtimes: ONNX (`to_onnx`, needs the extra `[onnx]`) and programs of PyTorch (`to_torch`)."""
+"""The network for other runtimes: ONNX (`to_onnx`, extra `[onnx]`) and programs of PyTorch alone (`to_torch`)."""

@@ -18,6 +18,7 @@ from dgpnet.errors import Error
 from dgpnet.export.halves import State, log_odds, state_of
 from dgpnet.images import read_photo, resize_photo
 from dgpnet.network import DGPNet, Memory
+from dgpnet.segmenter import Concept
 from dgpnet.segmenter.support import as_input
 
 #: What log-odds may differ by, and the part of all pixels whose labels must be equal.
@@ -53,12 +54,19 @@ class Parity:
             raise Error(
                 f"At {self.height}×{self.width} the exported network's log-odds differ by {self.log_odds:.2g} from "
                 f"PyTorch's (allowed {TOLERANCE:g}) and {self.labels:.3%} of the labels are equal (wanted "
-                f"{EQUAL:.1%}): nothing was written; try other versions of onnxruntime and onnx."
+                f"{EQUAL:.1%}): nothing was written; try other versions of torch, onnx and onnxruntime."
             )
         return self
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def checked(network: DGPNet, runs: Mapping[str, Half], concept: Concept | None, size: tuple[int, int]) -> Parity:
+    """How far the exported halves, by name, are from the network; an Error where it is too far."""
+    if concept is None:
+        return check_halves(network, runs["support"], runs["query"], size).require()
+    return check_query(network, concept.memory, runs["query"], size).require()
 
 
 def check_halves(network: DGPNet, support: Half, query: Half, size: tuple[int, int]) -> Parity:

@@ -3,19 +3,25 @@ photograph to what is seen. What is learned crosses from one to the other as nam
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 
 from dgpnet.errors import Error
+from dgpnet.files import atomic
 from dgpnet.learners import Learned, LearnedSimilarity, PriorMask, Similarity
 from dgpnet.learners.gaussian import LearnedGaussian
 from dgpnet.learners.nothing import LearnedNothing
 from dgpnet.network import DGPNet, Memory, Points
 from dgpnet.network.dgpnet import Answer
+from dgpnet.network.encoders import HUGGING_FACE
+from dgpnet.network.fast import fold
+from dgpnet.segmenter import Concept, Segmenter
 
 #: What a learned state is: tensors by name. All have 1 in front; "….weights" are (1, points, classes, encodings).
 State = dict[str, Tensor]
@@ -36,6 +42,13 @@ def state_of(memory: Memory) -> State:
         for key, tensor in _thinned(one).state().items():
             found[f"{name}.{key}"] = tensor.unflatten(-1, (memory.classes, -1)) if key == "weights" else tensor
     return found
+
+
+def write_state(concept: Concept, path: str | os.PathLike[str]) -> None:
+    """Write what was learned to an .npz file: arrays by the names that an exported query half takes."""
+    arrays = {name: tensor.cpu().numpy() for name, tensor in state_of(concept.memory).items()}
+    with atomic(os.fspath(path)) as temporary:
+        np.savez(temporary, allow_pickle=False, **arrays)
 
 
 def _thinned(one: Learned) -> Learned:
@@ -61,13 +74,15 @@ class QueryHalf(nn.Module):
 
     def _known(self, state: State) -> Memory:
         flat = {name: t.flatten(2) if name.endswith(".weights") else t for name, t in state.items()}
+        counted = [t.shape[2] for name, t in state.items() if name.endswith((".weights", ".m"))]
+        classes = counted[0] if counted else self.memory.classes
         memory = self.memory.with_state(flat)
-        classes = next((t.shape[2] for name, t in state.items() if name.endswith((".weights", ".m"))), memory.classes)
-        counting = LearnedGaussian | LearnedNothing
-        learned = {
-            name: replace(one, classes=classes) if isinstance(one, counting) else one
-            for name, one in memory.learned.items()
-        }
+        learned: dict[str, Learned] = {}
+        for name, one in memory.learned.items():
+            if isinstance(one, LearnedGaussian):
+                learned[name] = replace(one, classes=state[f"{name}.weights"].shape[2])
+            else:
+                learned[name] = replace(one, classes=classes) if isinstance(one, LearnedNothing) else one
         return replace(memory, learned=learned, classes=classes)
 
 
@@ -140,6 +155,27 @@ class Tracer:
     network: DGPNet
     sides: tuple[int, int] | None = None
 
+    @staticmethod
+    def of(segmenter: Segmenter) -> Tracer:
+        """Of a segmenter's network, which is on the CPU."""
+        if segmenter.device.type != "cpu":
+            raise Error(f"A model is exported from the CPU, this one is on {segmenter.device}: load it with 'cpu'.")
+        config = segmenter.network.config
+        # Backbones of Hugging Face decide by the sides what to do.
+        fixed = config.encoder.startswith(HUGGING_FACE)
+        return Tracer(fold(segmenter.network), (config.size, config.size) if fixed else None)
+
+    def halves(self, concept: Concept | None) -> dict[str, Callable[[], Traced]]:
+        """The halves that are exported, by name; with a concept, the query half that has it in it."""
+        if concept is None:
+            return {"query": self.query, "support": self.support}
+        return {"query": lambda: self.baked(concept.memory)}
+
+    def sizes(self) -> list[tuple[int, int]]:
+        """Sides to check with: the model's own and, where sides are free, others that are no square."""
+        size = self.network.config.size
+        return [(size, size)] if self.sides else [(size, size), (size + 64, size + 32)]
+
     def query(self) -> Traced:
         """The query half for any learned state: support points and classes are free."""
         if any(isinstance(branch.learner, PriorMask) for branch in self.network.named_branches().values()):
@@ -190,7 +226,7 @@ class Tracer:
         sides = self._names()
         return dict(zip(OUTPUTS, [(1, classes, *sides), (1, *sides), (1, classes, *sides)], strict=True))
 
-    # With two of everything that is free, since tracing would take one of it for the rule.
+    # Two of everything that is free, since tracing would take one for the rule.
 
     def _memory(self) -> Memory:
         with torch.no_grad():
@@ -225,4 +261,4 @@ def _free(shape: Shape) -> dict[int, object]:
 
 
 def _dimension(name: str) -> object:
-    return STRIDE * Dim(f"_{name}", min=2) if name in ("height", "width") else Dim(name, min=2)
+    return STRIDE * Dim(f"_{name}", min=1) if name in ("height", "width") else Dim(name, min=1)
