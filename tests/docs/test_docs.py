@@ -19,6 +19,8 @@ PAGES = [page for page in [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs
 OF_FOLDERS = ("README.md", "first-steps.md", "choosing.md", "uncertainty.md", "python-api.md")
 #: Pages whose Python takes a data set or weights from elsewhere: only its imports are run.
 OF_DATA = ("datasets.md", "training.md", "weights.md")
+#: Pages whose Python needs an extra, and a package that it brings.
+OF_EXTRAS = {"export.md": "onnxscript"}
 
 
 def name(page: Path) -> str:
@@ -66,6 +68,8 @@ def fill(folder: Path, page: Path) -> None:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name)
 def test_python_runs_from_top_to_bottom(folder, page):
+    if page.name in OF_EXTRAS:
+        pytest.importorskip(OF_EXTRAS[page.name])
     fill(folder, page)
     space: dict[str, object] = {"__name__": "__main__"}
     for line, text in blocks(page, "python"):

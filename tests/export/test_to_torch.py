@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from dgpnet.export.halves import log_odds
@@ -23,6 +24,7 @@ with torch.no_grad():
 """
 
 
+@pytest.mark.slow
 def test_a_program_needs_pytorch_alone(quick_encoder: str, tmp_path: Path) -> None:
     segmenter = tiny_segmenter(CONFIG.but(encoder=quick_encoder, levels=(32,)))
     about = export_torch(segmenter, tmp_path / "model").to_json()
