@@ -13,8 +13,9 @@ from PIL import Image
 from dgpnet.errors import Error
 from dgpnet.export import check
 from dgpnet.export.folder import whole_folder
-from dgpnet.export.halves import log_odds, write_state
+from dgpnet.export.halves import log_odds, state_of, write_state
 from dgpnet.export.to_onnx import export_onnx, opened
+from dgpnet.learners import Similarity
 from dgpnet.segmenter import Segmenter
 from tests.tiny import CONFIG, scene, scenes, tiny_segmenter
 
@@ -61,6 +62,23 @@ def test_one_export_serves_any_size(
     np.testing.assert_allclose(found["log_odds"], expected, atol=1e-4)
 
 
+@torch.no_grad()
+def test_what_stands_for_many_points_goes_in_like_any_other(
+    segmenter: Segmenter, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inducing points, and evenly spaced ones for plain similarity."""
+    monkeypatch.setattr(Similarity, "MOST", 5)
+    photos, masks = torch.randn(4, 3, 64, 64), torch.zeros(3, 1, 64, 64)
+    masks[..., 20:60, 10:50] = 1
+    memory = segmenter.network.learn(photos[None, :-1], masks[None], budget=7)
+    assert memory.budgeted
+    state = {name: tensor.numpy() for name, tensor in state_of(memory).items()}
+    assert state["32.basis"].shape[1] == 7 and state["32_similarity.x"].shape[1] <= 5
+    found = opened(folder / "query.onnx")({"photographs": photos[-1:].numpy(), **state})
+    expected = log_odds(segmenter.network.answer(memory, photos[-1:])).numpy()
+    np.testing.assert_allclose(found["log_odds"], expected, atol=1e-4)
+
+
 def test_a_concept_goes_in_as_arrays_or_is_in_the_graph(segmenter: Segmenter, folder: Path, tmp_path: Path) -> None:
     concept = segmenter.learn(*scenes(2, classes=2), classes=["mug", "spoon"])
     write_state(concept, tmp_path / "mug.npz")
@@ -88,6 +106,22 @@ def test_the_example_needs_no_dgpnet(segmenter: Segmenter, folder: Path, tmp_pat
     subprocess.run([sys.executable, "-c", program, str(folder), *names], check=True)
     expected = segmenter.learn([painted], [mask]).segment(other).mask
     assert np.mean(np.asarray(Image.open(names[-1])) == expected) > 0.99
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backbone", ["convnext", "dinov2"])
+def test_hugging_face_backbones_at_the_models_own_size(backbone: str, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    config = {
+        "convnext": lambda: transformers.ConvNextConfig(hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 1, 1]),
+        "dinov2": lambda: transformers.Dinov2Config(
+            hidden_size=16, num_hidden_layers=4, num_attention_heads=2, image_size=56, patch_size=14
+        ),
+    }[backbone]()
+    other = tiny_segmenter(CONFIG.but(encoder=f"hf:{backbone}", encoder_options={"config": config}))
+    about = export_onnx(other, tmp_path / "model").to_json()
+    assert about["files"]["query.onnx"]["inputs"]["photographs"]["shape"] == [1, 3, 64, 64]
+    assert len(about["checked"]) == 1
 
 
 @pytest.mark.slow

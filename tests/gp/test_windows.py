@@ -22,6 +22,7 @@ def test_inner_products_with_neighbours(shape: tuple[int, ...], size: int) -> No
                 for j in range(max(-r, -w), min(r, width - 1 - w) + 1):
                     expected[..., h, w, (i + r) * size + j + r] = full[..., h, w, h + i, w + j]
     assert_equal(local_gram(a, size), expected)
+    assert_equal(windows._gram_of_rows(a, size), expected)  # what exports do
 
 
 @pytest.mark.parametrize("size", [1, 3, 5])
