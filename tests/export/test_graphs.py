@@ -11,10 +11,12 @@ from torch.export import Dim, export
 
 from dgpnet.errors import Error
 from dgpnet.export.graphs import BLOCK, graph_of
-from dgpnet.export.halves import Traced, Tracer, log_odds, state_of
+from dgpnet.export.halves import state_of
 from dgpnet.export.to_onnx import opened
+from dgpnet.export.tracing import Traced, Tracer
 from dgpnet.network import DGPNet
 from dgpnet.network.fast import fold
+from dgpnet.segmenter.segmentation import Maps
 from tests.network.test_dgpnet import TINY, VARIANTS, episode
 from tests.network.test_export import OTHERS
 from tests.tolerances import assert_equal
@@ -63,7 +65,7 @@ def test_both_halves_of_every_variant_for_any_number_of_examples_and_classes(
         for key, expected in state_of(memory).items():
             assert_equal(state[key], expected)
         answer = network.answer(memory, query)
-        assert_equal(found["log_odds"], log_odds(answer))
+        assert_equal(found["log_odds"], Maps.of(answer).log_odds)
         assert_equal(found["novelty"], answer.novelty)
         assert_equal(found["likeness"], answer.likeness)
 
@@ -75,7 +77,7 @@ def test_what_depends_on_the_support_is_exported_with_it(name: str, quick_encode
     photos, masks, query = shown(3, 2)
     memory = network.learn(photos[None], masks[None])
     (found,) = run(Tracer(network, SIDES).baked(memory), tmp_path / "query.onnx", {"photographs": query})
-    assert_equal(found["log_odds"], log_odds(network.answer(memory, query)))
+    assert_equal(found["log_odds"], Maps.of(network.answer(memory, query)).log_odds)
     with pytest.raises(Error, match="--concept"):
         Tracer(network, SIDES).query()
 

@@ -13,10 +13,11 @@ from PIL import Image
 from dgpnet.errors import Error
 from dgpnet.export import check
 from dgpnet.export.folder import whole_folder
-from dgpnet.export.halves import log_odds, state_of, write_state
+from dgpnet.export.halves import state_of, write_state
 from dgpnet.export.to_onnx import export_onnx, opened
 from dgpnet.learners import Similarity
 from dgpnet.segmenter import Segmenter
+from dgpnet.segmenter.segmentation import Maps
 from tests.tiny import CONFIG, scene, scenes, tiny_segmenter
 
 
@@ -58,7 +59,7 @@ def test_one_export_serves_any_size(
     state = opened(folder / "support.onnx")({"photographs": photos[:-1].numpy(), "masks": masks.numpy()})
     found = opened(folder / "query.onnx")({"photographs": photos[-1:].numpy(), **state})
     memory = segmenter.network.learn(photos[None, :-1], masks[None])
-    expected = log_odds(segmenter.network.answer(memory, photos[-1:])).numpy()
+    expected = Maps.of(segmenter.network.answer(memory, photos[-1:])).log_odds.numpy()
     np.testing.assert_allclose(found["log_odds"], expected, atol=1e-4)
 
 
@@ -75,7 +76,7 @@ def test_what_stands_for_many_points_goes_in_like_any_other(
     state = {name: tensor.numpy() for name, tensor in state_of(memory).items()}
     assert state["32.basis"].shape[1] == 7 and state["32_similarity.x"].shape[1] <= 5
     found = opened(folder / "query.onnx")({"photographs": photos[-1:].numpy(), **state})
-    expected = log_odds(segmenter.network.answer(memory, photos[-1:])).numpy()
+    expected = Maps.of(segmenter.network.answer(memory, photos[-1:])).log_odds.numpy()
     np.testing.assert_allclose(found["log_odds"], expected, atol=1e-4)
 
 

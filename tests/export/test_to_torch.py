@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from dgpnet.export.halves import log_odds
 from dgpnet.export.to_torch import export_torch
+from dgpnet.segmenter.segmentation import Maps
 from tests.tiny import CONFIG, tiny_segmenter
 
 PROGRAM = """
@@ -36,5 +36,5 @@ def test_a_program_needs_pytorch_alone(quick_encoder: str, tmp_path: Path) -> No
     subprocess.run([sys.executable, "-c", PROGRAM, str(tmp_path)], check=True)
     with torch.no_grad():
         memory = segmenter.network.learn(photos[None, :1], masks[None])
-        expected = log_odds(segmenter.network.answer(memory, photos[1:]))
+        expected = Maps.of(segmenter.network.answer(memory, photos[1:])).log_odds
     np.testing.assert_allclose(torch.load(tmp_path / "found.pt"), expected, atol=1e-4)

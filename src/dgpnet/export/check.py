@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dgpnet.errors import Error
-from dgpnet.export.halves import State, log_odds, state_of
+from dgpnet.export.halves import State, state_of
 from dgpnet.images import read_photo, resize_photo
 from dgpnet.network import DGPNet, Memory
 from dgpnet.segmenter import Concept
+from dgpnet.segmenter.segmentation import Maps
 from dgpnet.segmenter.support import as_input
 
 #: What log-odds may differ by, and the part of all pixels whose labels must be equal.
@@ -93,7 +94,7 @@ def _parity(
     network: DGPNet, memory: Memory, photo: Tensor, found: NDArray[np.float32], name: str, *errors: float
 ) -> Parity:
     with torch.no_grad():
-        expected = log_odds(network.answer(memory, photo)).numpy()
+        expected = Maps.of(network.answer(memory, photo)).log_odds.numpy()
     equal = float((_labels(found) == _labels(expected)).mean())
     height, width = photo.shape[-2:]
     return Parity(height, width, name, float(np.abs(found - expected).max()), equal, *errors)

@@ -15,9 +15,10 @@ from typing import Any
 import dgpnet
 from dgpnet.errors import Error
 from dgpnet.export.check import Parity
-from dgpnet.export.halves import STRIDE, Shape, Traced
+from dgpnet.export.tracing import Shape, Traced
 from dgpnet.images import MEAN, STD
 from dgpnet.segmenter import Concept, Segmenter
+from dgpnet.segmenter.support import STRIDE
 
 #: What about.json calls itself; a change that readers cannot read gets another number.
 FORMAT = "dgpnet.export.1"

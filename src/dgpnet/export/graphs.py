@@ -16,7 +16,7 @@ from onnxscript import FLOAT, script
 from onnxscript import opset18 as op
 from onnxscript.values import Opset
 
-from dgpnet.export.halves import Traced
+from dgpnet.export.tracing import Traced
 
 #: The version of ONNX's operators.
 OPSET = 23

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from dgpnet.export.check import Half, checked, photographs
 from dgpnet.export.folder import About, whole_folder
 from dgpnet.export.graphs import OPSET, graph_of
-from dgpnet.export.halves import Traced, Tracer, state_of
+from dgpnet.export.halves import state_of
+from dgpnet.export.tracing import Traced, Tracer
 from dgpnet.segmenter import Concept, Segmenter
 
 #: Times that a photograph is looked at to tell how long it takes, and before that.

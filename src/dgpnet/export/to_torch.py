@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from dgpnet.export.check import Half, checked
 from dgpnet.export.folder import About, whole_folder
-from dgpnet.export.halves import Traced, Tracer
-from dgpnet.gp.linalg import in_operations_of_torch
+from dgpnet.export.tracing import Traced, Tracer
+from dgpnet.gp.linalg import plain_whitener
 from dgpnet.segmenter import Concept, Segmenter
 
 
@@ -43,7 +43,7 @@ def export_torch(
 
 def _plain(half: Traced) -> torch.export.ExportedProgram:
     """The program in operations that every PyTorch has."""
-    own = {torch.ops.dgpnet.whitener.default: in_operations_of_torch}
+    own = {torch.ops.dgpnet.whitener.default: plain_whitener}
     plain: torch.export.ExportedProgram = half.program.run_decompositions(own)
     return plain
 

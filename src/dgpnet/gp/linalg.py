@@ -285,7 +285,7 @@ def _noisy_copy(a: Tensor, noise: float) -> Tensor:
 @torch.library.custom_op("dgpnet::whitener", mutates_args=())
 def whitener_of(a: Tensor) -> Tensor:
     """W = L⁻¹ of a: (..., S, S) as one operation of an export: runtimes that cannot factorise are taught it."""
-    return in_operations_of_torch(a)
+    return plain_whitener(a)
 
 
 @whitener_of.register_fake
@@ -293,7 +293,7 @@ def _(a: Tensor) -> Tensor:
     return torch.empty_like(a)
 
 
-def in_operations_of_torch(a: Tensor) -> Tensor:
+def plain_whitener(a: Tensor) -> Tensor:
     """W = L⁻¹ of a: (..., S, S), in two operations that every PyTorch has."""
     eye = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device).expand_as(a)
     w: Tensor = torch.linalg.solve_triangular(torch.linalg.cholesky_ex(a)[0], eye, upper=False)
