@@ -1,7 +1,7 @@
 """From traced halves to ONNX graphs, in operations that ONNX has: a factorisation is none of them."""
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, index, operator"
-# The functions marked `script` are not run by Python: they are the text that ONNX functions are made from.
+# mypy: disable-error-code="untyped-decorator"
+# The functions marked `script` are not run by Python: ONNX functions are made from their text.
 
 import contextlib
 import io
@@ -18,7 +18,7 @@ from onnxscript.values import Opset
 
 from dgpnet.export.tracing import Traced
 
-#: The version of ONNX's operators.
+#: The version of ONNX's operators: the newest that PyTorch's exporter has a name for.
 OPSET = 23
 #: Rows that the factorisation adds at a time.
 BLOCK = 64
