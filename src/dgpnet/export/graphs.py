@@ -3,12 +3,6 @@
 # mypy: disable-error-code="untyped-decorator"
 # The functions marked `script` are not run by Python: ONNX functions are made from their text.
 
-import contextlib
-import io
-import logging
-import warnings
-from collections.abc import Iterator
-
 import onnx_ir as ir
 import torch
 from onnx_ir.passes.common import InlinePass
@@ -16,7 +10,7 @@ from onnxscript import FLOAT, script
 from onnxscript import opset18 as op
 from onnxscript.values import Opset
 
-from dgpnet.export.tracing import Traced
+from dgpnet.export.tracing import Traced, quietly
 
 #: The version of ONNX's operators: the newest that PyTorch's exporter has a name for.
 OPSET = 23
@@ -63,7 +57,7 @@ def whitener_by_blocks(gram: FLOAT[...]) -> FLOAT[...]:
 
 def graph_of(traced: Traced) -> ir.Model:
     """The ONNX graph of a traced half, with the names of what goes in and comes out."""
-    with _quietly():
+    with quietly():
         program = torch.onnx.export(
             traced.program,
             dynamo=True,
@@ -92,16 +86,3 @@ def _inlined(model: ir.Model) -> ir.Model:
     model.functions.clear()
     del model.opset_imports[_OURS.domain]
     return model
-
-
-@contextlib.contextmanager
-def _quietly() -> Iterator[None]:
-    """Without what the exporter says of packages that are not there and of its own future."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)

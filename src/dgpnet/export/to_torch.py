@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dgpnet.export.check import Half, checked
 from dgpnet.export.folder import About, whole_folder
-from dgpnet.export.tracing import Traced, Tracer
+from dgpnet.export.tracing import Traced, Tracer, quietly
 from dgpnet.gp.linalg import plain_whitener
 from dgpnet.segmenter import Concept, Segmenter
 
@@ -43,14 +43,17 @@ def export_torch(
 
 def _plain(half: Traced) -> torch.export.ExportedProgram:
     """The program in operations that every PyTorch has."""
-    own = {torch.ops.dgpnet.whitener.default: plain_whitener}
-    plain: torch.export.ExportedProgram = half.program.run_decompositions(own)
+    with quietly():
+        plain: torch.export.ExportedProgram = half.program.run_decompositions(
+            {torch.ops.dgpnet.whitener.default: plain_whitener}
+        )
     return plain
 
 
 def opened(path: str | os.PathLike[str], half: Traced) -> Half:
     """A program, ready to run on arrays."""
-    module = torch.export.load(Path(path)).module()
+    with quietly():
+        module = torch.export.load(Path(path)).module()
 
     def run(arrays: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
         given = {name: torch.from_numpy(array) for name, array in arrays.items() if name in half.inputs}

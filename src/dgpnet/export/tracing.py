@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import io
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -154,3 +158,16 @@ def _free(shape: Shape) -> dict[int, object]:
 
 def _dimension(name: str) -> object:
     return STRIDE * Dim(f"_{name}", min=1) if name in ("height", "width") else Dim(name, min=1)
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """Without what PyTorch says of packages that are not there, of its symbols and of its own future."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
