@@ -144,6 +144,13 @@ def test_what_differs_too_much_is_an_error(difference: float, labels: float) -> 
         check.Parity(64, 64, "rendered", difference, labels).require()
 
 
+def test_a_concept_of_another_model_is_refused(segmenter: Segmenter, tmp_path: Path) -> None:
+    concept = tiny_segmenter().learn(*scenes(1))
+    with pytest.raises(Error, match="another model"):
+        export_onnx(segmenter, tmp_path / "model", concept=concept)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_folder_that_fails_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt), whole_folder(tmp_path / "model") as folder:
         (folder / "query.onnx").write_text("half of it")

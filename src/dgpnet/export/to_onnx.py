@@ -40,7 +40,7 @@ def export_onnx(
     timed: also measure how long a photograph takes in onnxruntime and here.
     """
     with whole_folder(out) as folder:
-        tracer = Tracer.of(segmenter)
+        tracer = Tracer.of(segmenter, concept)
         halves: dict[str, Traced] = {}
         for name, trace in tracer.halves(concept).items():
             say(f"Tracing {name}")

@@ -26,7 +26,7 @@ def export_torch(
 ) -> About:
     """`dgpnet.export.to_onnx.export_onnx` with query.pt2 and support.pt2 in place of graphs."""
     with whole_folder(out) as folder:
-        tracer = Tracer.of(segmenter)
+        tracer = Tracer.of(segmenter, concept)
         halves: dict[str, Traced] = {}
         for name, trace in tracer.halves(concept).items():
             say(f"Tracing {name}")

@@ -52,10 +52,12 @@ class Tracer:
     sides: tuple[int, int] | None = None
 
     @staticmethod
-    def of(segmenter: Segmenter) -> Tracer:
-        """Of a segmenter's network, which is on the CPU."""
+    def of(segmenter: Segmenter, concept: Concept | None = None) -> Tracer:
+        """Of a segmenter's network, which is on the CPU and learned the concept, if there is one."""
         if segmenter.device.type != "cpu":
             raise Error(f"A model is exported from the CPU, this one is on {segmenter.device}: load it with 'cpu'.")
+        if concept is not None and concept.segmenter.fingerprint != segmenter.fingerprint:
+            raise Error("The concept was learned with another model: export it with that one, or learn it with this.")
         config = segmenter.network.config
         # Backbones of Hugging Face decide by the sides what to do.
         fixed = config.encoder.startswith(HUGGING_FACE)
