@@ -214,9 +214,18 @@ def test_weights_of_half_precision_stay_so_without_loss(tmp_path: Path) -> None:
     assert (tmp_path / "again" / hub.FILE).stat().st_size < 1.1 * (tmp_path / "half.safetensors").stat().st_size
 
 
+@pytest.mark.parametrize("name", [None, 3, "", "mugs", "a/b/c", "a/../b", "x" * 1000, "a\0/b", "\ud800/b"])
+def test_what_can_be_no_name_is_said_before_anything_is_sent(name: object) -> None:
+    with pytest.raises(Error) as caught:
+        tiny_segmenter().push_to_hub(name)  # type: ignore[arg-type]
+    assert len(str(caught.value)) <= 500
+    with pytest.raises(Error, match="private"):
+        tiny_segmenter().push_to_hub("me/mugs", private="yes")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("folder", [None, 3, "a\0b", "file", "file/below"])
 def test_what_can_be_no_folder_is_said(folder: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
-    with pytest.raises(Error, match="give the path of one"):
+    with pytest.raises(Error, match="folder"):
         tiny_segmenter().save_pretrained(folder)  # type: ignore[arg-type]

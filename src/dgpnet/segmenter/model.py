@@ -187,11 +187,15 @@ class Segmenter:
 
         Returns:
             the address of the commit.
+
+        Example:
+            >>> segmenter.push_to_hub("me/mugs", private=True)  # doctest: +SKIP
+            'https://huggingface.co/me/mugs/commit/...'
         """
         name = str(weights.hub.Name.parse(checks.kind("name", name, str)))
+        owned = None if private is None else checks.flag("private", private)
         with tempfile.TemporaryDirectory() as folder:
             self.save_pretrained(folder, name=name)
-            owned = None if private is None else checks.flag("private", private)
             return weights.hub.upload(name, Path(folder), private=owned)
 
 
