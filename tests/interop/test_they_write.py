@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from dgpnet.annotations import cvat, outlines, read_support
-from dgpnet.annotations.reading import IGNORED
+from dgpnet.annotations.reading import IGNORED, Request
 from tests.interop.conftest import LEGEND, Mask, Table
 from tests.interop.test_they_read import BY_NAME, OUTLINE
 
@@ -153,8 +153,8 @@ def test_datumaro_writes_cvat(tmp_path: Path, photos: Path, masks: dict[str, Mas
     """It writes outlines for masks, with whole corners, without holes and somewhat simplified."""
     masks = {name: _filled(mask) for name, mask in masks.items()}
     datumaroed(photos, masks).transform("masks_to_polygons").export(str(tmp_path / "set"), "cvat")
-    found = cvat.read(tmp_path / "set/train.xml", photos, 10**8)
-    assert found.names == LEGEND.names
+    found = cvat.read(Request(tmp_path / "set/train.xml", photos))
+    assert found.names == LEGEND.names[:1]  # the spoons lay in holes, and a label without shapes is left out
     drawn = dict(draw() for draw in found.drawings)
     read = {path.name: np.where(labels == IGNORED, 255, labels).astype(np.uint8) for path, labels in drawn.items()}
     # Its simplification alone costs small parts up to a tenth.
@@ -162,6 +162,8 @@ def test_datumaro_writes_cvat(tmp_path: Path, photos: Path, masks: dict[str, Mas
 
 
 def test_datumaro_writes_voc(tmp_path: Path, photos: Path, masks: dict[str, Mask], table: Table) -> None:
+    """It writes no mask for a photograph that shows nothing."""
+    masks = without_empty(masks)
     datumaroed(photos, masks).export(str(tmp_path / "set"), "voc_segmentation", save_media=True)
     assert table.add("datumaro", "VOC", "writes", read(tmp_path / "set", tmp_path / "set/JPEGImages"), masks) == 1
 
@@ -250,7 +252,7 @@ def test_cvat_writes_masks(tmp_path: Path, photos: Path, masks: dict[str, Mask],
             )
         lines.append("</image>")
     (tmp_path / "annotations.xml").write_text("<annotations><version>1.1</version>" + "".join(lines) + "</annotations>")
-    found = cvat.read(tmp_path / "annotations.xml", photos, 10**8)
+    found = cvat.read(Request(tmp_path / "annotations.xml", photos))
     drawn = dict(draw() for draw in found.drawings)
     assert found.names == LEGEND.names
     read = {path.name: labels.astype(np.uint8) for path, labels in drawn.items()}
