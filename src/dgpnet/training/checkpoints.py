@@ -70,12 +70,11 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-        text = metadata["position"]
+        text, known = metadata["position"], metadata["digest"]
         position: dict[str, Any] = dict(json.loads(text))
     except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError):
         return None
-    known = metadata.get("digest")  # which files did not always have
-    return (tensors, position) if known is None or known == sealed.digest(text, tensors) else None
+    return (tensors, position) if known == sealed.digest(text, tensors) else None
 
 
 @torch.no_grad()
