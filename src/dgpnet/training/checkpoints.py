@@ -7,19 +7,16 @@ and a digest of all that, so that a file that was damaged is not gone on from.
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from dgpnet.errors import Error, Notice
-from dgpnet.files import atomic, require_space
+from dgpnet.files import require_space
 from dgpnet.weights import sealed
 
 #: Checkpoints that stay, the newest ones.
@@ -35,15 +32,8 @@ class Unsaved(Error):
 def save(folder: Path, step: int, tensors: Mapping[str, Tensor], position: Mapping[str, Any]) -> Path:
     """Writes `folder/<step>.safetensors`, then removes all but the newest `KEPT`: the last good one is never lost."""
     path = folder / f"{step:09d}.safetensors"
-    copies = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
-    require_space(folder, sum(copy.nbytes for copy in copies.values()) + _SPARE)
-    text = json.dumps(dict(position))
-    metadata = {"position": text, "digest": sealed.digest(text, copies)}
-    try:
-        with atomic(path, sync=True) as temporary:
-            save_file(copies, temporary, metadata=metadata)
-    except (SafetensorError, OSError) as problem:  # the library's own, which hides the system's
-        raise Error(f"{path} cannot be written ({problem!s:.200}); make room or choose another place.") from problem
+    require_space(folder, sum(tensor.nbytes for tensor in tensors.values()) + _SPARE)
+    sealed.write(path, tensors, position, sync=True)
     for old in _newest_first(folder)[KEPT:]:
         old.unlink()
     return path
@@ -67,14 +57,9 @@ def load(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
     """What a checkpoint holds; None where that cannot be read, or is not what its digest says."""
     try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-        text, known = metadata["position"], metadata["digest"]
-        position: dict[str, Any] = dict(json.loads(text))
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError):
+        return sealed.read(path, "checkpoint")
+    except Error:
         return None
-    return (tensors, position) if known == sealed.digest(text, tensors) else None
 
 
 @torch.no_grad()
