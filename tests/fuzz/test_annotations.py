@@ -3,7 +3,9 @@
 import copy
 import json
 import os
+import shutil
 import warnings
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from dgpnet.annotations import SupportSet, brush, read_support, shapes
+from dgpnet.annotations.runs import counts_of
+from dgpnet.annotations.shapes import Patch
 from dgpnet.errors import LONGEST, Error
 
 pytestmark = pytest.mark.fuzz
@@ -255,3 +259,86 @@ def test_yolo_folders_are_read_or_refused(
     (folder / "data.yaml").write_bytes(contents[0])
     (folder / "labels/a.txt").write_bytes(contents[1])
     one_set_or_one_sentence(folder / "data.yaml")
+
+
+ODD_TEXT = st.sampled_from(
+    ["", "nan", "inf", "-1", "1e308", "9" * 5000, "a" * 100_000, "1,2;x", "0, 0", ",;", "../a.png"]
+)
+
+
+@st.composite
+def cvat(draw: st.DrawFn) -> bytes:
+    """CVAT's XML with any shapes; now and then an attribute is odd, or not there."""
+    pair = st.tuples(numbers, numbers).map(lambda xy: f"{xy[0]},{xy[1]}")
+    outline = st.lists(pair, max_size=6).map(lambda pairs: {"points": ";".join(pairs)})
+    box, ellipse = (
+        st.fixed_dictionaries({key: numbers.map(str) for key in keys})
+        for keys in (("xtl", "ytl", "xbr", "ybr", "rotation"), ("cx", "cy", "rx", "ry", "rotation"))
+    )
+    whole = masks.map(
+        lambda mask: {
+            "rle": ", ".join(map(str, counts_of(Patch(0, 0, mask), SIZE).tolist())),
+            **{"left": "0", "top": "0", "width": str(SIZE[1]), "height": str(SIZE[0])},
+        }
+    )
+    kinds = {"polygon": outline, "polyline": outline, "box": box, "ellipse": ellipse, "mask": whole}
+    root = ElementTree.Element("annotations")
+    labels = ElementTree.SubElement(ElementTree.SubElement(ElementTree.SubElement(root, "meta"), "task"), "labels")
+    for name in draw(st.lists(names, max_size=3, unique=True)):
+        label = ElementTree.SubElement(labels, "label")
+        ElementTree.SubElement(label, "name").text = name
+        ElementTree.SubElement(label, "color").text = draw(st.sampled_from(["#ff0000", "red", "", "#12345"]))
+    image = ElementTree.SubElement(
+        root, "image", {"id": "0", "name": "a.png", "width": str(SIZE[1]), "height": str(SIZE[0])}
+    )
+    for kind in draw(st.lists(st.sampled_from(list(kinds)), max_size=4)):
+        attributes = {"label": draw(names), "z_order": "0", **draw(kinds[kind])}
+        if draw(st.integers(0, 3)) == 0:
+            attributes[draw(st.sampled_from(sorted(attributes)))] = draw(ODD_TEXT)
+        ElementTree.SubElement(image, kind, attributes)
+    return ElementTree.tostring(root)
+
+
+@pytest.mark.parametrize("harm", [False, True])
+def test_xml_files_are_read_or_refused(folder: Path, harm: bool) -> None:
+    @fuzzed
+    @given(damaged(cvat()) if harm else cvat())
+    def test(data: bytes) -> None:
+        (folder / "it.xml").write_bytes(data)
+        support = one_set_or_one_sentence(folder / "it.xml")
+        assert support is None or support.format == "cvat"
+
+    test()
+
+
+values = st.lists(st.sampled_from([0, 1, 2, 3, 7, 128, 254, 255]), min_size=1, max_size=3)
+listed = (
+    st.dictionaries(names, st.sampled_from([0, 1, 255, 65535, 70000, "#ff0000", [255, 0, 0], [1, 2], None]), max_size=3)
+    | st.lists(names, max_size=3)
+    | st.dictionaries(st.sampled_from(["0", "1", "2", "7", "255", "x"]), names, max_size=3)
+)
+
+
+@fuzzed
+@given(
+    classes=listed.map(written) | damaged(listed.map(written)) | st.none(),
+    palette=st.booleans(),
+    shown=st.lists(values, min_size=1, max_size=3),
+    seed=st.integers(0, 99),
+)
+def test_folders_of_masks_are_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, classes: bytes | None, palette: bool, shown: list[list[int]], seed: int
+) -> None:
+    root = tmp_path_factory.mktemp("masks")
+    for place in ("images", "masks"):
+        (root / place).mkdir()
+    for number, some in enumerate(shown):
+        Image.new("RGB", SIZE[::-1]).save(root / f"images/{number}.png")
+        picture = Image.fromarray(np.random.default_rng(seed).choice(some, SIZE).astype(np.uint8))
+        if palette:
+            picture.putpalette(np.random.default_rng(seed).integers(0, 256, 768).astype(np.uint8).tobytes())
+        picture.save(root / f"masks/{number}.png")
+    if classes is not None:
+        (root / "classes.json").write_bytes(classes)
+    one_set_or_one_sentence(root)
+    shutil.rmtree(root)
