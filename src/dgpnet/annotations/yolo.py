@@ -296,6 +296,8 @@ def write(out: Path, legend: Legend, items: Iterable[Item], style: Style) -> Pat
     """
     folder = out / "yolo"
     make_folder(folder / "labels" / "train")
+    names = _numbered(legend)
+    numbers_ = [names.index(name) for name in legend.names]
     taken: set[int] = set()
     for item in items:
         height, width = item.size
@@ -304,10 +306,10 @@ def write(out: Path, legend: Legend, items: Iterable[Item], style: Style) -> Pat
             for value, patch in objects(item.mask, legend, style):
                 for xy in style.outlines(patch, centres=True) if value != images.IGNORE else ():
                     corners = " ".join(map(_fraction, (xy / (width, height)).ravel().tolist()))
-                    file.write(f"{legend.values[value - 1] - 1} {corners}\n")
-    names = "".join(f"  {number}: {_quoted(name)}\n" for number, name in enumerate(_numbered(legend)))
+                    file.write(f"{numbers_[value - 1]} {corners}\n")
+    listed = "".join(f"  {number}: {_quoted(name)}\n" for number, name in enumerate(names))
     with files.atomic(folder / "data.yaml") as temporary:
-        temporary.write_text(f"train: images/train\nval: images/train\nnames:\n{names}", encoding="utf-8")
+        temporary.write_text(f"train: images/train\nval: images/train\nnames:\n{listed}", encoding="utf-8")
     return folder
 
 
@@ -317,9 +319,9 @@ def _fraction(number: float) -> str:
 
 
 def _numbered(legend: Legend) -> list[str]:
-    """Names of the classes 0, 1, 2, ...: programs want them all, so numbers without a class are called unused."""
+    """Names of the classes 0, 1, 2, …, in the order of their values: programs want numbers without gaps."""
     names = dict(legend.unused) | dict(zip(legend.values, legend.names, strict=True))
-    return [names.get(value, f"unused {value - 1}") for value in range(1, max(names) + 1)]
+    return [names[value] for value in sorted(names)]
 
 
 def _quoted(name: str) -> str:
