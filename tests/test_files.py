@@ -64,7 +64,7 @@ class TestAtomic:
 
     @pytest.mark.parametrize(("code", "reason"), [(errno.ENOSPC, "full"), (errno.EROFS, "read-only")])
     def test_a_full_or_read_only_disk_is_explained(self, tmp_path: Path, code: int, reason: str) -> None:
-        with pytest.raises(Error, match=rf"cannot write .*a\.png: the disk is {reason}"), atomic(tmp_path / "a.png"):
+        with pytest.raises(Error, match=rf"Cannot write .*a\.png: the disk is {reason}"), atomic(tmp_path / "a.png"):
             raise OSError(code, os.strerror(code))
 
     def test_a_folder_in_the_way_is_explained(self, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import IO, Any, Self
 
 from dgpnet.errors import Error
 
-# What the system answers when a place cannot be written to, whoever asks.
+#: What the system answers when a place cannot be written to, whoever asks.
 _UNWRITABLE = {
     errno.EACCES: "permission is denied",
     errno.EPERM: "permission is denied",
@@ -46,7 +46,7 @@ def atomic(path: str | Path, *, sync: bool = False) -> Iterator[Path]:
     """
     path = Path(path)
     if not path.parent.is_dir():
-        raise Error(f"cannot write {path}: the folder {path.parent} does not exist; create it first.")
+        raise Error(f"Cannot write {path}: the folder {path.parent} does not exist; create it first.")
     # Hidden, so that nobody mistakes what a killed process left for a result; short, since names have a limit.
     temporary = path.with_name(f".{secrets.token_hex(6)}.part{path.suffix}")  # see `remove_leftovers`
     try:
@@ -61,7 +61,7 @@ def atomic(path: str | Path, *, sync: bool = False) -> Iterator[Path]:
         # A failure to read something else inside the block is not ours to explain.
         if reason is None or problem.filename not in (None, temporary, str(temporary)):
             raise
-        raise Error(f"cannot write {path}: {reason}; choose another place or make room.") from problem
+        raise Error(f"Cannot write {path}: {reason}; choose another place or make room.") from problem
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -178,7 +178,7 @@ def test_a_full_disk_stops_the_job_loses_nothing_and_it_goes_on_later(tmp_path, 
 
     def until_full(path: Path, *rest: object) -> str:
         if len(written) >= 5:
-            raise Error(f"cannot write {path}: the disk is full; choose another place or make room.")
+            raise Error(f"Cannot write {path}: the disk is full; choose another place or make room.")
         written.append(path)
         return write(path, *rest)
 

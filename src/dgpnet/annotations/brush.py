@@ -16,11 +16,15 @@ from dgpnet.annotations.shapes import Patch, Work
 from dgpnet.errors import Error
 
 _CHANNELS: Final = 4
-_COUNTERS: Final = (3, 4, 8, 16)  # bits; what Label Studio itself writes
+#: Bits, as Label Studio itself writes them.
+_COUNTERS: Final = (3, 4, 8, 16)
 _HEADER: Final = 32 + 5 + 4 * 4
-_OPAQUE: Final = 128  # and above
-_A_BLOCK: Final = 150  # of `Work`, to read one
-_CHUNK: Final = 1 << 18  # blocks that are spread out to bits at a time
+#: The least value that belongs to the mask.
+_OPAQUE: Final = 128
+#: Of `Work`, to read one.
+_A_BLOCK: Final = 150
+#: Blocks that are spread out to bits at a time.
+_CHUNK: Final = 1 << 18
 
 
 def encode(patch: Patch, size: tuple[int, int]) -> bytes:

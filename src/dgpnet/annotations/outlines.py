@@ -9,7 +9,8 @@ import numpy as np
 from dgpnet.annotations.runs import Ints, runs
 from dgpnet.annotations.shapes import Bool, Float, Patch
 
-Walk = list[Any]  # of arrays of points (N, 3): x, y, whether a bridge ends there; and of further walks, to any depth
+#: Arrays of points (N, 3): x, y, whether a bridge ends there; and further walks, to any depth.
+Walk = list[Any]
 
 #: How far inside the sides of the pixels an outline runs, in pixels. Then pixels that meet at a corner are joined by
 #: a neck and not by a point, and corners are never whole numbers, which readers take for the centres of pixels.

@@ -22,7 +22,9 @@ Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 Labels = NDArray[np.signedinteger[Any]]
 
-OVERSHOOT = 0.02  # of the longer side: tools let a hand slip over the border by this much; more is another photograph
+#: How far a shape may lie outside, as a part of the longer side: tools let a hand slip over the border by this much;
+#: more is another photograph.
+OVERSHOOT: Final = 0.02
 #: What all shapes of a photograph may cost, in units of about 50 nanoseconds.
 MOST_WORK: Final = 20_000_000
 #: What a shape costs at least, in the same units.
@@ -144,7 +146,7 @@ def vertices(
     if xy.min() < -slack or (xy.max(0) > (width + slack, height + slack)).any():
         raise Error(
             f"{where}: the shape lies outside the photograph of {width} x {height} pixels; "
-            "was it drawn on another photograph, or on another size of this one?"
+            "give the photograph that it was drawn on, in the same size."
         )
     return xy
 

@@ -134,7 +134,7 @@ def read_support(
     if classes is not None:
         _check_chosen(classes)
     if not path.exists():
-        raise Error(f"there is no support set at {path}; expected one of: {_KNOWN}.")
+        raise Error(f"There is no support set at {path}; expected one of: {_KNOWN}.")
     request = Request(path, None if photos is None else _path(photos, "photos"), names, crowds, max_pixels)
     format_, found = _recognised(request)
     if found.names and (legend := _legend_beside(path)) is not None:

@@ -67,7 +67,7 @@ def read(request: Request) -> Found:
     names_by_number = _listed(root, listing)
     labels = {path: place for path in files_in(root, [".txt"]) if (place := _place(root, path, request.photos))}
     if not labels:
-        raise Error(f"there is no labels/*.txt beside {listing}; put labels/ and images/ next to it.")
+        raise Error(f"There is no labels/*.txt beside {listing}; put labels/ and images/ next to it.")
     problems = []
     used: set[int] = set()
     for path in list(labels):

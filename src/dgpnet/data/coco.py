@@ -28,7 +28,7 @@ from dgpnet.images import IGNORE, MAX_PIXELS, photo_size, read_photo
 
 FOLDS = 4
 CHUNK = 64
-# Of the ids 1..90, COCO's 80 categories leave these out.
+#: Of the ids 1..90, COCO's 80 categories leave these out.
 IDS = tuple(i for i in range(1, 91) if i not in (12, 26, 29, 30, 45, 66, 68, 69, 71, 83))
 VARIANTS = ("full", "first-polygon")
 
@@ -126,7 +126,7 @@ def read_coco(
     """A COCO file as a dataset without pairs. The class masks are made once and kept below `cache`; with them
     there, the objects of the file are not needed again."""
     if variant not in VARIANTS:
-        raise Error(f"the masks of COCO are {' or '.join(VARIANTS)}, not {variant!r}.")
+        raise Error(f"The masks of COCO are {' or '.join(VARIANTS)}, not {variant!r}.")
     text, parsed = _parsed(file)
     names = parsed.categories
     if len(names) > LABELS:
@@ -246,7 +246,7 @@ def _fill(
         prefix.parent.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise Error(
-            f"the cache folder {prefix.parent} cannot be written ({problem.strerror}); choose another."
+            f"The cache folder {prefix.parent} cannot be written ({problem.strerror}); choose another."
         ) from problem
     sizes = np.array([job[:2] for job in jobs], np.int32).reshape(-1, 2)
     MaskStore.write(prefix, sizes, np.array([len(m) for m in masks], np.int64), masks)

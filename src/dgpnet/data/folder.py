@@ -26,9 +26,10 @@ from dgpnet.errors import Error, refusal
 from dgpnet.files import atomic, cache_folder
 from dgpnet.images import IGNORE, MAX_PIXELS
 
-MIN_PIXELS = 16 * 16  # own sets have smaller photographs and objects than the benchmarks
-
-FEW = 256  # masks that are looked at sooner than further processes are started
+#: Foreground pixels of a pair: own sets have smaller photographs and objects than the benchmarks.
+MIN_PIXELS = 16 * 16
+#: Masks that are looked at sooner than further processes are started.
+FEW = 256
 
 
 @dataclass(frozen=True)

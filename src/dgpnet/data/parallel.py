@@ -50,7 +50,9 @@ def parallel_map(
                     processes[end].join()
                     if processes[end].exitcode:
                         code = processes[end].exitcode
-                        raise RuntimeError(f"A worker process died with exit code {code}; is memory short?.") from ended
+                        raise RuntimeError(
+                            f"A worker process died with exit code {code}; memory may be short."
+                        ) from ended
                     open_ends.discard(end)
                     continue
                 if failure is not None:

@@ -22,7 +22,7 @@ CLASSES = dict(enumerate(NAMES, 1))
 FOLDS = 4
 PER_FOLD = 5
 
-# The paper's appendix: PASCAL classes that no training class of COCO-20i fold i names.
+#: The paper's appendix: PASCAL classes that no training class of COCO-20i fold i names.
 COCO_TO_PASCAL = (
     ("aeroplane", "boat", "chair", "diningtable", "dog", "person"),
     ("bicycle", "bus", "horse", "sofa"),

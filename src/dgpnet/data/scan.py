@@ -13,7 +13,8 @@ from dgpnet.data.parallel import parallel_map
 from dgpnet.errors import Error
 from dgpnet.files import atomic, cache_folder
 
-MIN_PIXELS = 2 * 32 * 32  # PROTOCOL: a pair has at least as many foreground pixels
+#: PROTOCOL: a pair has at least as many foreground pixels.
+MIN_PIXELS = 2 * 32 * 32
 
 
 def count_pixels(dataset: Dataset, folder: str | Path | None = None, workers: int | None = None) -> NDArray[np.int64]:

@@ -22,7 +22,7 @@ from dgpnet.pictures.canvas import INK, PAPER, Colour, font, spell
 
 Picture = Image.Image
 
-# From certain to uncertain: near black, violet, red, orange, pale yellow; lightness rises evenly.
+#: From certain to uncertain: near black, violet, red, orange, pale yellow; lightness rises evenly.
 HEAT: tuple[Colour, ...] = (
     (4, 4, 16),
     (43, 17, 86),
@@ -48,7 +48,7 @@ def overlay(
     colours: of the classes 1, 2, …; where there are none, those of `images.PALETTE`.
     """
     if photo.shape[:2] != mask.shape:
-        raise Error(f"a mask of {mask.shape} does not lie on a photograph of {photo.shape[:2]}: resize one of them")
+        raise Error(f"A mask of {mask.shape} does not lie on a photograph of {photo.shape[:2]}; resize one of them.")
     palette = PALETTE.copy()
     palette[1 : len(colours) + 1] = colours or PALETTE[1:1]
     palette[IGNORE] = 128
@@ -115,8 +115,8 @@ def grid(
     """Pictures in a table with a heading over each column and a label before each row, cells (width, height) filled."""
     if not rows or (columns and any(len(row) != len(columns) for row in rows)) or (labels and len(labels) != len(rows)):
         raise Error(
-            f"{len(rows)} rows with {len(columns)} headings and {len(labels)} labels do not make a grid: give"
-            " each row as many pictures as there are headings, and one label a row"
+            f"{len(rows)} rows with {len(columns)} headings and {len(labels)} labels do not make a grid; give"
+            " each row as many pictures as there are headings, and one label a row."
         )
     gap, lettering = 8, font(17)
     left = gap + (int(max(lettering.getlength(spell(text)) for text in labels)) + 2 * gap if labels else 0)
