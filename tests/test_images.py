@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 from dgpnet import images
+from dgpnet.colours import PALETTE
 from dgpnet.errors import Error
 from dgpnet.images import read_mask, read_photo
 
@@ -348,7 +349,7 @@ class TestMasks:
         Image.fromarray(values).save(path)
         assert np.array_equal(read_mask(path), values)
         palette = Image.fromarray(values).copy()
-        palette.putpalette(images.PALETTE.tobytes())
+        palette.putpalette(PALETTE.tobytes())
         palette.save(path)
         assert np.array_equal(read_mask(path), values)
         Image.fromarray(values > 1).save(path)
@@ -444,8 +445,8 @@ class TestMasks:
         assert not path.exists()
 
     def test_the_palette_tells_all_values_apart(self) -> None:
-        assert len(np.unique(images.PALETTE, axis=0)) == 256
-        assert images.PALETTE[0].tolist() == [0, 0, 0]
+        assert len(np.unique(PALETTE, axis=0)) == 256
+        assert PALETTE[0].tolist() == [0, 0, 0]
 
 
 class TestResizing:

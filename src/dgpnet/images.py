@@ -19,6 +19,7 @@ from PIL import Image, ImageCms, UnidentifiedImageError
 
 from dgpnet import files
 from dgpnet.checks import path_of, shown
+from dgpnet.colours import PALETTE
 from dgpnet.errors import Error
 
 if TYPE_CHECKING:
@@ -59,28 +60,6 @@ _TURNS: Final = {
     8: Image.Transpose.ROTATE_90,
 }
 
-
-def _palette() -> NDArray[np.uint8]:
-    """(256, 3) uint8: black, seven colours of Okabe and Ito, 17 as far from all before as can be seen, then hues a
-    golden section apart; IGNORE is pale."""
-    far_apart = [(0, 0, 0), (230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66)]
-    far_apart += [(0, 114, 178), (213, 94, 0), (204, 121, 167)]
-    far_apart += [(0, 0, 255), (0, 255, 0), (255, 0, 221), (255, 0, 102), (0, 102, 255), (102, 119, 0)]
-    far_apart += [(153, 255, 136), (119, 17, 136), (119, 51, 34), (0, 255, 255), (255, 170, 136), (204, 136, 255)]
-    far_apart += [(0, 153, 0), (170, 68, 255), (187, 204, 136), (255, 0, 34), (153, 0, 85)]
-    n = np.arange(256)
-    hue = (n * 0.618034 % 1.0)[:, None] * 6.0
-    value = (0.95, 0.7, 0.45) @ (n % 3 == np.arange(3)[:, None])
-    wave = np.clip(np.abs((hue + np.array([0.0, 4.0, 2.0])) % 6.0 - 3.0) - 1.0, 0.0, 1.0)
-    palette: NDArray[np.uint8] = np.round(255 * value[:, None] * (0.3 + 0.7 * wave)).astype(np.uint8)
-    palette[: len(far_apart)] = far_apart
-    palette[IGNORE] = (224, 224, 224)
-    palette.flags.writeable = False
-    return palette
-
-
-#: (256, 3) uint8: the colour of each value in the masks that are written.
-PALETTE: Final = _palette()
 
 # What Pillow says of a damaged file (with paths of its own source) is nothing that a user could act on: either an Error
 # follows or the image can be read. Last in the list, so that whoever asks for these warnings gets them.
@@ -484,7 +463,7 @@ def _mask_of_array(array: NDArray[Any], max_pixels: int) -> NDArray[Any]:
         )
     _check_size((array.shape[1], array.shape[0]), max_pixels, "the given mask")
     if colours:
-        return _packed(array)
+        return pack_colours(array)
     if array.dtype == bool:
         return array.astype(np.uint8)
     return array.astype(np.int64) if array.dtype == np.uint32 else array  # uint32 is for colours
@@ -518,13 +497,13 @@ def _packed_image(image: Image.Image) -> NDArray[np.uint32]:
     for top in range(0, height, rows):
         bottom = min(top + rows, height)
         pixels = np.asarray(image.crop((0, top, width, bottom)).convert("RGBA" if transparent else "RGB"))
-        packed[top:bottom] = _packed(pixels)
+        packed[top:bottom] = pack_colours(pixels)
         if transparent:
             packed[top:bottom][pixels[:, :, 3] == 0] = 0
     return packed
 
 
-def _packed(colours: NDArray[np.uint8]) -> NDArray[np.uint32]:
+def pack_colours(colours: NDArray[np.uint8]) -> NDArray[np.uint32]:
     """(H, W, ≥3) uint8 to (H, W) uint32: 0xRRGGBB."""
     packed = colours[:, :, 0].astype(np.uint32)
     for channel in (1, 2):

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from PIL import Image
 from pycocotools import mask as pycoco
 
-from dgpnet import images
 from dgpnet.annotations import FORMATS, Item, Legend, coco, export, read_support
+from dgpnet.colours import PALETTE
 from dgpnet.errors import Error
 
 LEGEND = Legend(
@@ -204,7 +204,7 @@ def test_voc_tells_classes_by_the_legends_colours(tmp_path: Path) -> None:
         "background:0,0,0::",
         "mug:10,200,30::",
         "spoon:1,2,3::",
-        "__ignore__:{},{},{}::".format(*images.PALETTE[255]),
+        "__ignore__:{},{},{}::".format(*PALETTE[255]),
     ]
     assert (path / "ImageSets/Segmentation/default.txt").read_text() == "trip/a\n"
 

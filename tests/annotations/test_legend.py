@@ -8,8 +8,8 @@ from PIL import Image
 from dgpnet.annotations import FORMATS, Item, export, read_support
 from dgpnet.annotations.legend import Legend
 from dgpnet.annotations.reading import Found
+from dgpnet.colours import PALETTE
 from dgpnet.errors import Error
-from dgpnet.images import PALETTE
 
 RED, BLUE = (255, 0, 0), (0, 0, 255)
 

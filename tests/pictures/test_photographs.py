@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from dgpnet import pictures
+from dgpnet.colours import PALETTE
 from dgpnet.errors import Error
-from dgpnet.images import PALETTE
 from dgpnet.pictures.canvas import PAPER
 from dgpnet.pictures.photographs import HEAT
 

@@ -1,7 +1,6 @@
 """COCO instances: polygons, run lengths compressed or not, crowds as ignore or as objects."""
 
 import json
-import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -14,11 +13,12 @@ import numpy as np
 
 from dgpnet import files, images
 from dgpnet.annotations import reading, shapes
-from dgpnet.annotations.legend import LARGEST, Colour, Legend
+from dgpnet.annotations.legend import LARGEST, Legend
 from dgpnet.annotations.reading import IGNORED, Found, Photos, Request, brief, class_names, label_field, numbers
 from dgpnet.annotations.runs import Ints, Runs, counted, counts_of, together
 from dgpnet.annotations.shapes import Float, Labels, Patch, Work
 from dgpnet.annotations.writing import Item, Style, objects
+from dgpnet.colours import Colour, from_hex
 from dgpnet.errors import Error
 
 Key = int | str
@@ -91,8 +91,8 @@ def parse(path: Path, data: Any, notes: reading.Notes) -> Parsed:
 def _colour(category: dict[str, Any]) -> Colour | None:
     """What a category is drawn in, [red, green, blue] or "#rrggbb"; None where it does not say."""
     given = category.get("color")
-    if isinstance(given, str) and re.fullmatch("#[0-9a-fA-F]{6}", given):
-        given = list(bytes.fromhex(given[1:]))
+    if isinstance(given, str):
+        return from_hex(given)
     if isinstance(given, list) and len(given) == 3 and all(type(part) is int and 0 <= part <= 255 for part in given):
         return given[0], given[1], given[2]
     return None

@@ -31,11 +31,11 @@ import numpy as np
 
 from dgpnet.annotations import edges
 from dgpnet.annotations.labelmap import VOID
-from dgpnet.annotations.legend import Colour
 from dgpnet.annotations.painted import DEEP_WHITE, MANY, WHITE, WHITE_COLOUR, Painted, Shown
 from dgpnet.annotations.reading import IGNORED, Notes, class_names, numbers
 from dgpnet.annotations.shapes import Labels
 from dgpnet.annotations.stated import NO_CLASS, Stated
+from dgpnet.colours import Colour, unpacked
 from dgpnet.errors import Error
 
 #: How many shades make a soft brush: fewer may be classes. Of colours it takes fewer, since they say more.
@@ -448,7 +448,7 @@ def _decision(
         meanings[file.path] = Meaning(coded_by == "colour", own, sides)
     codes = [code_of[name] for name in names]
     values = tuple(codes) if coded_by == "value" else None
-    colours = _as_painted(files, codes) if coded_by == "value" else tuple(map(_rgb, codes))
+    colours = _as_painted(files, codes) if coded_by == "value" else tuple(map(unpacked, codes))
     unused = tuple((code_of[name], name) for name in every if name not in names)
     return Decision(names, values, colours, coded_by, meanings, problems, unused)
 
@@ -461,11 +461,7 @@ def _as_painted(files: list[_File], codes: list[int]) -> tuple[Colour, ...] | No
             for place, colour in zip(file.seen.places, file.seen.colours, strict=True):
                 found.setdefault(place, colour)
     colours = [found.get(code, 0) for code in codes]
-    return tuple(map(_rgb, colours)) if 0 not in colours and len(set(colours)) == len(colours) else None
-
-
-def _rgb(colour: int) -> Colour:
-    return colour >> 16, colour >> 8 & 0xFF, colour & 0xFF
+    return tuple(map(unpacked, colours)) if 0 not in colours and len(set(colours)) == len(colours) else None
 
 
 def _written(coded_by: str, code: int) -> str:

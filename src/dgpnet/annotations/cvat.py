@@ -15,7 +15,7 @@ import numpy as np
 
 from dgpnet import files, images
 from dgpnet.annotations import shapes
-from dgpnet.annotations.legend import Colour, Legend
+from dgpnet.annotations.legend import Legend
 from dgpnet.annotations.reading import (
     Found,
     Notes,
@@ -30,7 +30,8 @@ from dgpnet.annotations.reading import (
 )
 from dgpnet.annotations.runs import Runs, counted, counts_of
 from dgpnet.annotations.shapes import Labels, Patch, Work
-from dgpnet.annotations.writing import Item, Style, attribute, colours_of, hex_colour, name_of, objects
+from dgpnet.annotations.writing import Item, Style, attribute, colours_of, name_of, objects
+from dgpnet.colours import Colour, from_hex, to_hex
 from dgpnet.errors import Error
 
 #: Elements of an image that enclose pixels; others (tags, lines, points) enclose none.
@@ -71,14 +72,7 @@ def _colours(names: tuple[str, ...], stated: dict[str, str]) -> tuple[Colour, ..
     if not names:
         return None
     others = Legend.of(names).colours
-    return tuple(_colour(stated.get(name, "")) or other for name, other in zip(names, others, strict=True))
-
-
-def _colour(text: str) -> Colour | None:
-    if not re.fullmatch("#[0-9a-fA-F]{6}", text):
-        return None
-    red, green, blue = bytes.fromhex(text[1:])
-    return red, green, blue
+    return tuple(from_hex(stated.get(name, "")) or other for name, other in zip(names, others, strict=True))
 
 
 def _parsed(path: Path) -> ElementTree.Element:
@@ -206,7 +200,7 @@ def write(out: Path, legend: Legend, items: Iterable[Item], style: Style) -> Pat
         file.write(f"  <meta>\n    <task>\n      <name>dgpnet</name>\n      <size>{count}</size>\n      <labels>\n")
         for name, colour in colours_of(legend, ignored).items():
             file.write(
-                f"        <label><name>{_content(name)}</name><color>{hex_colour(colour)}</color>"
+                f"        <label><name>{_content(name)}</name><color>{to_hex(colour)}</color>"
                 "<type>any</type><attributes></attributes></label>\n"
             )
         file.write("      </labels>\n    </task>\n  </meta>\n")

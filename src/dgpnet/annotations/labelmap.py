@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from dgpnet.annotations.reading import IGNORE_LABEL
+from dgpnet.colours import packed
 from dgpnet.errors import Error
 
 #: What PASCAL VOC draws ignored pixels in.
@@ -26,7 +27,7 @@ def voc_colour(number: int) -> int:
         red |= (three & 1) << 7 - bit
         green |= (three >> 1 & 1) << 7 - bit
         blue |= (three >> 2 & 1) << 7 - bit
-    return red << 16 | green << 8 | blue
+    return packed((red, green, blue))
 
 
 def read_labelmap(path: Path, text: str) -> dict[int, str]:
@@ -53,4 +54,4 @@ def _colour(text: str, number: int, path: Path) -> int:
     red, green, blue = map(int, parts)
     if max(red, green, blue) > 255:
         raise Error(f"{path}: label {number + 1} has a colour beyond 255; write lines such as mug:255,0,0::.")
-    return red << 16 | green << 8 | blue
+    return packed((red, green, blue))

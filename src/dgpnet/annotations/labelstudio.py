@@ -29,7 +29,8 @@ from dgpnet.annotations.reading import (
 )
 from dgpnet.annotations.runs import Runs, counted
 from dgpnet.annotations.shapes import Labels, Patch, Work
-from dgpnet.annotations.writing import Item, Style, attribute, colours_of, hex_colour, name_of, objects
+from dgpnet.annotations.writing import Item, Style, attribute, colours_of, name_of, objects
+from dgpnet.colours import to_hex
 from dgpnet.errors import Error
 
 _LOCAL_FILES = "/data/local-files/?d="
@@ -236,7 +237,7 @@ def _interface(legend: Legend, style: Style, ignored: bool) -> str:
     """Label Studio's configuration of a project: what to label, with which tool, in which colours."""
     tool = "PolygonLabels" if style.polygons else "BrushLabels"
     labels = "".join(
-        f"    <Label value={attribute(name)} background={attribute(hex_colour(colour))}/>\n"
+        f"    <Label value={attribute(name)} background={attribute(to_hex(colour))}/>\n"
         for name, colour in colours_of(legend, ignored).items()
     )
     return (

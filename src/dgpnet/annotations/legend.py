@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dgpnet.colours import Colour, class_colour, from_hex, to_hex
 from dgpnet.errors import Error
-from dgpnet.images import PALETTE
 
-Colour = tuple[int, int, int]
 #: What the file is called that tells numbers and colours, beside annotations that have no place for them.
 LEGEND_FILE = "legend.json"
 #: The largest number that a mask file can hold (16 bits).
@@ -54,7 +53,7 @@ class Legend:
     def of(cls, names: Sequence[str], values: Sequence[int] | None = None) -> Legend:
         """Classes with the values 1 … C, or those given, in the palette's colours."""
         values = tuple(range(1, len(names) + 1)) if values is None else tuple(values)
-        colours = tuple(tuple(PALETTE[(value - 1) % 254 + 1].tolist()) for value in values)
+        colours = tuple(map(class_colour, values))
         return cls(tuple(names), values, colours)
 
     def applied(self, mask: NDArray[np.uint8]) -> NDArray[Any]:
@@ -72,7 +71,7 @@ class Legend:
         return {
             "names": list(self.names),
             "values": list(self.values),
-            "colours": ["#{:02x}{:02x}{:02x}".format(*colour) for colour in self.colours],
+            "colours": [to_hex(colour) for colour in self.colours],
             "coded_by": self.coded_by,
             "unused": [list(pair) for pair in self.unused],
         }
@@ -81,7 +80,7 @@ class Legend:
     def from_json(cls, fields: Mapping[str, Any]) -> Legend:
         """What `to_json` gave; anything else is an Error."""
         try:
-            colours = tuple(tuple(bytes.fromhex(text.removeprefix("#"))) for text in fields["colours"])
+            colours = tuple(from_hex(text) for text in fields["colours"])
             return cls(
                 tuple(str(name) for name in fields["names"]),
                 tuple(int(value) for value in fields["values"]),

@@ -264,10 +264,7 @@ def _of_colours(image: Image.Image, opaque: NDArray[np.bool_] | None, path: Path
 def _packed(image: Image.Image, opaque: NDArray[np.bool_] | None) -> Iterator[tuple[slice, NDArray[np.uint32]]]:
     """Rows and their colours as 0xRRGGBB, piece by piece: a large picture is never held twice."""
     for rows, colours in _strips(image):
-        packed = colours[:, :, 0].astype(np.uint32)
-        for channel in (1, 2):
-            packed <<= 8
-            packed |= colours[:, :, channel]
+        packed = images.pack_colours(colours)
         if opaque is not None:
             packed *= opaque[rows]
         yield rows, packed

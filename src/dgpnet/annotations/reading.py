@@ -11,9 +11,10 @@ from typing import Any, Final, TypeVar
 
 from dgpnet import files, images
 from dgpnet.annotations import shapes
-from dgpnet.annotations.legend import LARGEST, Colour, Legend
+from dgpnet.annotations.legend import LARGEST, Legend
 from dgpnet.annotations.runs import Runs
 from dgpnet.annotations.shapes import Float, Labels, Work
+from dgpnet.colours import Colour
 from dgpnet.errors import Error, shortened
 
 #: Names that are no classes, in every format that has names; the first two are labelme's customs.

@@ -9,6 +9,7 @@ from typing import Any, Final
 from dgpnet.annotations.labelmap import read_labelmap
 from dgpnet.annotations.painted import DEEP_WHITE
 from dgpnet.annotations.reading import BACKGROUND_LABELS, IGNORE_LABEL, Notes, read_text, within
+from dgpnet.colours import from_hex, packed
 from dgpnet.errors import Error
 
 #: A list of names has no more bytes.
@@ -102,13 +103,10 @@ def _code(value: Any) -> tuple[str, int] | None:
     """("value", n) or ("colour", 0xRRGGBB)."""
     if type(value) is int and 0 <= value <= DEEP_WHITE:
         return "value", value
-    if isinstance(value, str) and len(value) == 7 and value[0] == "#" and value[1:].isalnum():
-        try:
-            return "colour", int(value[1:], 16)
-        except ValueError:
-            return None
+    if isinstance(value, str) and (colour := from_hex(value)) is not None:
+        return "colour", packed(colour)
     if isinstance(value, list) and len(value) == 3 and all(type(v) is int and 0 <= v <= 255 for v in value):
-        return "colour", value[0] << 16 | value[1] << 8 | value[2]
+        return "colour", packed((value[0], value[1], value[2]))
     return None
 
 

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from dgpnet import files, images
-from dgpnet.annotations.legend import Colour, Legend
+from dgpnet.annotations.legend import Legend
 from dgpnet.annotations.writing import Item, Style, colours_of, make_folder, place
+from dgpnet.colours import IGNORE_COLOUR, Colour
 
 #: The largest value that leaves room for ignore in a palette.
 _LARGEST: Final = images.IGNORE - 1
@@ -54,7 +55,7 @@ def _palette(colours: Iterable[Colour], values: Iterable[int]) -> bytes:
     palette = np.zeros((256, 3), np.uint8)
     for value, colour in zip(values, colours, strict=True):
         palette[value] = colour
-    palette[images.IGNORE] = images.PALETTE[images.IGNORE]
+    palette[images.IGNORE] = IGNORE_COLOUR
     return palette.tobytes()
 
 

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from dgpnet import files, images
 from dgpnet.annotations import outlines, shapes
-from dgpnet.annotations.legend import Colour, Legend
+from dgpnet.annotations.legend import Legend
 from dgpnet.annotations.reading import IGNORE_LABEL
 from dgpnet.annotations.shapes import Float, Patch
+from dgpnet.colours import IGNORE_COLOUR, Colour, class_colour
 from dgpnet.errors import Error
 
 #: What XML cannot hold, not even escaped.
@@ -86,31 +87,20 @@ def name_of(value: int, legend: Legend) -> str:
 
 def colours_of(legend: Legend, ignored: bool) -> dict[str, Colour]:
     """A colour for each name that a file lists, no colour twice: classes, then those not learned, then ignore."""
-    spare = [colour for entry in images.PALETTE[1:-1].tolist() if (colour := _colour(entry)) not in legend.colours]
-    spare.reverse()
+    spare = [colour for value in range(254, 0, -1) if (colour := class_colour(value)) not in legend.colours]
     found: dict[str, Colour] = {}
     for name, colour in zip(legend.names, legend.colours, strict=True):
         found[name] = colour if any(colour) and colour not in found.values() else spare.pop()
     for value, name in legend.unused:
         if name not in found and name != IGNORE_LABEL and spare:
-            own = _colour(images.PALETTE[(value - 1) % 254 + 1].tolist())
+            own = class_colour(value)
             if own in spare:
                 spare.remove(own)
                 spare.append(own)
             found[name] = spare.pop()
     if ignored:
-        found[IGNORE_LABEL] = _colour(images.PALETTE[-1].tolist())
+        found[IGNORE_LABEL] = IGNORE_COLOUR
     return found
-
-
-def _colour(entry: Sequence[int]) -> Colour:
-    red, green, blue = entry
-    return red, green, blue
-
-
-def hex_colour(colour: Colour) -> str:
-    """As web pages write it: #rrggbb."""
-    return "#{:02x}{:02x}{:02x}".format(*colour)
 
 
 def attribute(text: str) -> str:

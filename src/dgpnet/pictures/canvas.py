@@ -11,9 +11,9 @@ from typing import Literal
 
 from PIL import Image, ImageDraw, ImageFont
 
+from dgpnet.colours import Colour
 from dgpnet.errors import Error
 
-Colour = tuple[int, int, int]
 Anchor = Literal["la", "ma", "lm", "rm", "ms"]
 
 INK, FAINT_INK, RULE, PAPER = (36, 41, 47), (101, 109, 118), (229, 232, 236), (255, 255, 255)

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
+from dgpnet.colours import PALETTE, Colour
 from dgpnet.errors import Error
 from dgpnet.files import atomic
-from dgpnet.images import IGNORE, PALETTE
-from dgpnet.pictures.canvas import INK, PAPER, Colour, font, spell
+from dgpnet.images import IGNORE
+from dgpnet.pictures.canvas import INK, PAPER, font, spell
 
 Picture = Image.Image
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dgpnet.colours import Colour
 from dgpnet.errors import Error
-from dgpnet.pictures.canvas import FAINT_INK, INK, RULE, Axis, Canvas, Colour, axis_over, font, number, spell
+from dgpnet.pictures.canvas import FAINT_INK, INK, RULE, Axis, Canvas, axis_over, font, number, spell
 from dgpnet.pictures.photographs import Picture
 
 #: Distinct for colour-blind readers and in grey, in the order in which series are drawn.

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from dgpnet.annotations.legend import LARGEST, Colour, Legend
+from dgpnet.annotations.legend import LARGEST, Legend
 from dgpnet.annotations.reading import IGNORE_LABEL
+from dgpnet.colours import PALETTE, Colour, packed
 from dgpnet.errors import Error
 from dgpnet.files import atomic
-from dgpnet.images import COMPRESSION, IGNORE, MAX_PIXELS, PALETTE, read_mask
+from dgpnet.images import COMPRESSION, IGNORE, MAX_PIXELS, read_mask
 
 #: The text in a PNG that has the digest of the pixels that were written.
 SEAL = "dgpnet"
@@ -104,14 +105,10 @@ def _codes(legend: Legend, *, coloured: bool) -> dict[int, int]:
         return {0: 0, ignore: IGNORE, **{value: c for c, value in enumerate(legend.values, 1)}}
     if len(set(legend.colours)) < len(legend.colours):
         return {0: 0}  # two classes of one colour: colours tell nothing
-    classes = {_packed(colour): c for c, colour in enumerate(legend.colours, 1)}
-    return {0: 0, _packed(_ignore_colour(legend)): IGNORE, **classes}
+    classes = {packed(colour): c for c, colour in enumerate(legend.colours, 1)}
+    return {0: 0, packed(_ignore_colour(legend)): IGNORE, **classes}
 
 
 def _ignore_colour(legend: Legend) -> Colour:
     """A pale grey that is no class's colour."""
     return next((grey,) * 3 for grey in range(0xE0, 0, -1) if (grey,) * 3 not in legend.colours)
-
-
-def _packed(colour: Colour) -> int:
-    return colour[0] << 16 | colour[1] << 8 | colour[2]

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from dgpnet.annotations.legend import Colour, Legend
+from dgpnet.annotations.legend import Legend
+from dgpnet.colours import PALETTE, Colour, to_hex
 from dgpnet.files import atomic
-from dgpnet.images import COMPRESSION, IGNORE, PALETTE
+from dgpnet.images import COMPRESSION, IGNORE
 from dgpnet.pictures import heat_map
 from dgpnet.segmenter.figures import EACH, FIELDS, totals
 from dgpnet.segmenter.ledger import Entry
@@ -99,7 +100,7 @@ def write_report(report: Path, legend: Legend, entries: Sequence[Entry], failure
     data = {
         "title": f"{what} in {len(entries)} photographs",
         "classes": [
-            {"name": name, "colour": "#{:02x}{:02x}{:02x}".format(*colour), "value": value, "total": of_all[name]}
+            {"name": name, "colour": to_hex(colour), "value": value, "total": of_all[name]}
             for name, colour, value in zip(legend.names, legend.colours, legend.values, strict=True)
         ],
         "figures": [

@@ -1,7 +1,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from dgpnet.images import IGNORE, PALETTE
+from dgpnet.colours import PALETTE, from_hex, packed, to_hex, unpacked
+from dgpnet.images import IGNORE
 
 
 def lab(colours: NDArray[np.uint8]) -> NDArray[np.float64]:
@@ -27,3 +28,14 @@ def test_the_first_colours_stay_what_they_were():
 
 def test_no_two_values_have_one_colour():
     assert len(np.unique(PALETTE, axis=0)) == 256
+
+
+def test_a_colour_comes_back_from_a_web_page_and_from_a_number() -> None:
+    colour = (1, 171, 255)
+    assert to_hex(colour) == "#01abff"
+    assert from_hex("#01ABff") == unpacked(packed(colour)) == colour
+
+
+def test_other_texts_are_no_colours() -> None:
+    for text in ("", "red", "#fff", "#0x1234", "#١٢٣٤٥٦", "#01abff "):
+        assert from_hex(text) is None
