@@ -258,7 +258,7 @@ def test_differences_are_named_by_path_and_tuples_are_lists() -> None:
     other = {"a": 2, "b": {"c": "y" * 90}, "d": []}
     assert differences(one, other) == [
         "a 1, not 2",
-        f'b.c "x", not "{"y" * 35} …',
+        f'b.c "x", not "{"y" * 23} … {"y" * 12}"',
         "d[0].e 1, not absent",
         "f null, not absent",
         "d absent, not []",

@@ -1,5 +1,6 @@
 """Writing files whole or not at all, journals and locks, staying inside a folder, and how many to work on at once."""
 
+import ctypes
 import errno
 import json
 import os
@@ -7,15 +8,16 @@ import re
 import secrets
 import shutil
 import socket
+import sys
 import threading
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PureWindowsPath
 from types import TracebackType
 from typing import IO, Any, Self
 
-from dgpnet.errors import Error
+from dgpnet.errors import Error, shortened
 
 #: What the system answers when a place cannot be written to, whoever asks.
 _UNWRITABLE = {
@@ -66,15 +68,35 @@ def atomic(path: str | Path, *, sync: bool = False) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def remove_leftovers(folder: str | Path) -> None:
-    """Remove what killed processes left half-written below a folder in which nobody else is writing now."""
-    for path in Path(folder).rglob(".*.part*"):
+def remove_leftovers(folder: str | Path, *, below: bool = True) -> None:
+    """Remove what killed processes left half-written in a folder in which nobody else is writing now.
+
+    below: in the folders below it, too.
+    """
+    for path in (Path(folder).rglob if below else Path(folder).glob)(".*.part*"):
         if _LEFTOVER.match(path.name):
             path.unlink(missing_ok=True)
 
 
 #: Names that `atomic` writes to; nothing else can be meant.
 _LEFTOVER = re.compile(r"\.[0-9a-f]{12}\.part")
+
+
+def to_disk(folder: Path, files: Iterable[Path]) -> None:
+    """Wait until files below a folder are on the disk: all of its disk in one go where the system can do that, which
+    is many times quicker than one file after the other."""
+    syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None) if sys.platform == "linux" else None
+    if syncfs is None:
+        several = list(files)
+        for path in [*several, *{file.parent for file in several}]:
+            _to_disk(path)
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        if syncfs(handle) != 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(folder))
+    finally:
+        os.close(handle)
 
 
 def _to_disk(path: Path) -> None:
@@ -207,8 +229,7 @@ def _by_path(value: Any, where: str = "") -> dict[str, Any]:
 
 
 def _short(values: Mapping[str, Any], name: str) -> str:
-    text = json.dumps(values[name], ensure_ascii=False) if name in values else "absent"
-    return text if len(text) <= 40 else text[:36] + " …"
+    return shortened(json.dumps(values[name], ensure_ascii=False), 40) if name in values else "absent"
 
 
 @contextmanager

@@ -222,8 +222,8 @@ def test_the_precision_that_a_round_began_with_stays_for_that_round(tmp_path):
 
 def test_a_line_is_written_only_after_the_files_are_on_the_disk(tmp_path, photo, monkeypatch):
     out, order = tmp_path / "out", []
-    real = module._to_disk
-    monkeypatch.setattr(module, "_to_disk", lambda *given: order.append(("files", len(lines()))) or real(*given))
+    real = module.to_disk
+    monkeypatch.setattr(module, "to_disk", lambda *given: order.append(("files", len(lines()))) or real(*given))
 
     def lines() -> list[str]:
         return (out / ".dgpnet" / "done.jsonl").read_text().splitlines()
@@ -237,8 +237,8 @@ def test_a_line_is_written_only_after_the_files_are_on_the_disk(tmp_path, photo,
 
 def test_where_a_disk_cannot_be_synced_in_one_go_its_files_are(tmp_path, photo, monkeypatch):
     synced = []
-    monkeypatch.setattr(module.sys, "platform", "elsewhere")
-    monkeypatch.setattr(module.os, "fsync", lambda handle: synced.append(os.readlink(f"/proc/self/fd/{handle}")))
+    monkeypatch.setattr("sys.platform", "elsewhere")
+    monkeypatch.setattr("os.fsync", lambda handle: synced.append(os.readlink(f"/proc/self/fd/{handle}")))
     out = tmp_path / "out"
     with Ledger(out, ROUND) as ledger:
         entry, files = done(out, photo)

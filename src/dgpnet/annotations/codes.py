@@ -31,12 +31,12 @@ import numpy as np
 
 from dgpnet.annotations import edges
 from dgpnet.annotations.labelmap import VOID
-from dgpnet.annotations.painted import DEEP_WHITE, MANY, WHITE, WHITE_COLOUR, Painted, Shown
+from dgpnet.annotations.painted import DEEP_WHITE, MANY, WHITE, WHITE_COLOUR, RawMask, Shown
 from dgpnet.annotations.reading import IGNORED, Notes, class_names, numbers
 from dgpnet.annotations.shapes import Labels
 from dgpnet.annotations.stated import NO_CLASS, Stated
 from dgpnet.colours import Colour, unpacked
-from dgpnet.errors import Error
+from dgpnet.errors import Error, shortened
 
 #: How many shades make a soft brush: fewer may be classes. Of colours it takes fewer, since they say more.
 _SHADES: Final = {"value": 4, "colour": 3}
@@ -61,7 +61,7 @@ class Meaning:
     labels: Mapping[int, int]
     anchors: tuple[int, ...] | None = None
 
-    def applied(self, painted: Painted, where: str) -> Labels:
+    def applied(self, painted: RawMask, where: str) -> Labels:
         """The mask as drawn numbers, (H, W) int32."""
         if self.anchors is not None:
             painted = painted.with_colours(self.anchors)
@@ -400,7 +400,7 @@ def _unknown(file: _File, stated: Stated) -> str | None:
     if not unknown or file.lone:
         return None
     expected = ", ".join(
-        f"{_written(stated.coded_by, code)} ({_brief(label)})" for code, label in list(stated.labels.items())[:8]
+        f"{_written(stated.coded_by, code)} ({shortened(label, 40)})" for code, label in list(stated.labels.items())[:8]
     )
     return (
         f"{file.path} shows {_listed(stated.coded_by, unknown)}, which is no class; "
@@ -435,7 +435,7 @@ def _decision(
     names = tuple(name for name in every if name in shown) or every
     for name in every:
         if name not in names:
-            notes.add("{n} classes are shown by no mask and left out", _brief(name))
+            notes.add("{n} classes are shown by no mask and left out", shortened(name, 40))
     number = numbers(names)
     code_of = {label: code for code, label in reversed(labels.items())}
     meaning = {code: number[label] for code, label in labels.items() if label in number}
@@ -475,7 +475,3 @@ def _json(coded_by: str, code: int) -> str:
 def _listed(coded_by: str, codes: Sequence[int]) -> str:
     listed = ", ".join(_written(coded_by, int(code)) for code in codes[:12])
     return listed + (f" and {len(codes) - 12} more" if len(codes) > 12 else "")
-
-
-def _brief(text: str) -> str:
-    return text if len(text) <= 40 else text[:37] + "..."

@@ -30,7 +30,7 @@ MANY: Final = 32
 
 
 @dataclass(frozen=True)
-class Painted:
+class RawMask:
     """A mask file, decoded.
 
     kind    "grey", "palette", "colours"; "greys": RGB that shows no other colours; or "cut-out": nothing but the object
@@ -63,7 +63,7 @@ class Painted:
         """The colour of each place, where it has one."""
         return [] if self.table is None else self.table.tolist()
 
-    def with_colours(self, colours: Iterable[int]) -> "Painted":
+    def with_colours(self, colours: Iterable[int]) -> "RawMask":
         """The same with further colours in its table, which no pixel has yet; of values all are there."""
         if self.table is None:
             return self
@@ -77,7 +77,7 @@ class Painted:
 class Shown:
     """What a mask shows, in a few numbers.
 
-    places, counts  the values (or places in `Painted.table`) that occur, ascending, and their pixels
+    places, counts  the values (or places in `RawMask.table`) that occur, ascending, and their pixels
     colours         the colour of each, where they have any
     thick           those that fill a 3 × 3 block somewhere; ramps: those that are steps between two others
     core, stray     share of the picture that is in such blocks, and that is far from any
@@ -97,17 +97,17 @@ class Shown:
     lossy: bool
 
 
-def read(path: Path, max_pixels: int) -> Painted:
+def read(path: Path, max_pixels: int) -> RawMask:
     """A mask file decoded; a photograph, fractions and numbers beyond 16 bits are refused."""
     image = images.open_mask(path, max_pixels=max_pixels)
     if _is_lossy(image, path):
         return _of_lossy(image, path)
     if image.mode == "1":
-        return Painted("grey", np.asarray(image).astype(np.uint8) * np.uint8(WHITE))
+        return RawMask("grey", np.asarray(image).astype(np.uint8) * np.uint8(WHITE))
     if image.mode == "L":
-        return Painted("grey", np.asarray(image))
+        return RawMask("grey", np.asarray(image))
     if image.mode == "F" or image.mode.startswith("I"):
-        return Painted("grey", _deep(image, path))
+        return RawMask("grey", _deep(image, path))
     if image.mode == "P":
         return _of_palette(image, path)
     if image.has_transparency_data:
@@ -147,7 +147,7 @@ def look(path: Path, max_pixels: int) -> Shown:
     )
 
 
-def _is_white(painted: Painted, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _is_white(painted: RawMask, places: NDArray[np.int64]) -> NDArray[np.bool_]:
     if painted.table is not None:
         white: NDArray[np.bool_] = painted.table[places] == WHITE_COLOUR
     else:
@@ -167,7 +167,7 @@ def _deep(image: Image.Image, path: Path) -> Places:
     return whole
 
 
-def _of_palette(image: Image.Image, path: Path) -> Painted:
+def _of_palette(image: Image.Image, path: Path) -> RawMask:
     """By the places in the palette, unless what is shown can only be meant by its colours."""
     pixels = np.asarray(image)
     used = np.flatnonzero(edges.histogram(pixels, 256))
@@ -184,8 +184,8 @@ def _of_palette(image: Image.Image, path: Path) -> Painted:
     moved = image.format == "GIF" or (len(black) == 1 and black[0] != 0)
     inverted = used[0] == 0 and table[0] not in (0, WHITE_COLOUR) and (table[used] == WHITE_COLOUR).any()
     if (moved or inverted) and ((table[used] & 0xFF) * 0x010101 == table[used]).all():
-        return Painted("greys", (table & 0xFF).astype(np.uint8)[pixels])
-    return Painted("colours" if moved or inverted else "palette", pixels, table)
+        return RawMask("greys", (table & 0xFF).astype(np.uint8)[pixels])
+    return RawMask("colours" if moved or inverted else "palette", pixels, table)
 
 
 def _alpha(image: Image.Image, place: int) -> int:
@@ -204,7 +204,7 @@ def _is_lossy(image: Image.Image, path: Path) -> bool:
         return b"VP8L" not in file.read(_HEADER)
 
 
-def _of_lossy(image: Image.Image, path: Path) -> Painted:
+def _of_lossy(image: Image.Image, path: Path) -> RawMask:
     """Black and white, up to what the compression did to it."""
     white, between = np.zeros((2, image.height, image.width), np.uint8)
     for rows, colours in _strips(image.convert("RGB")):
@@ -216,10 +216,10 @@ def _of_lossy(image: Image.Image, path: Path) -> Painted:
             f"{path} is a {image.format} file, whose compression changes a mask's values; only masks in plain black "
             "and white survive that, save others as PNG."
         )
-    return Painted("grey", white, lossy=True)
+    return RawMask("grey", white, lossy=True)
 
 
-def _of_layers(image: Image.Image, path: Path) -> Painted:
+def _of_layers(image: Image.Image, path: Path) -> RawMask:
     """RGBA: what is transparent is background."""
     layer = image.getchannel("A").histogram()
     low, top = (int(value) for value in np.flatnonzero(layer)[[0, -1]])
@@ -229,7 +229,7 @@ def _of_layers(image: Image.Image, path: Path) -> Painted:
         raise Error(f"{path} is wholly transparent; save the mask without transparency.")
     opaque = np.asarray(image.getchannel("A")) > top // 2
     soft = any(layer[1:top])
-    cut = Painted("cut-out", opaque.astype(np.uint8) * np.uint8(WHITE), soft=soft)
+    cut = RawMask("cut-out", opaque.astype(np.uint8) * np.uint8(WHITE), soft=soft)
     try:
         painted = _of_colours(image, opaque, path)
     except Error:
@@ -238,10 +238,10 @@ def _of_layers(image: Image.Image, path: Path) -> Painted:
     if np.count_nonzero(shown) <= 1:
         return cut  # in black
     many = np.count_nonzero(shown) > MANY and 2 * int((edges.core(painted.pixels) & opaque).sum()) < int(opaque.sum())
-    return cut if many else Painted(painted.kind, painted.pixels, painted.table, soft)
+    return cut if many else RawMask(painted.kind, painted.pixels, painted.table, soft)
 
 
-def _of_colours(image: Image.Image, opaque: NDArray[np.bool_] | None, path: Path) -> Painted:
+def _of_colours(image: Image.Image, opaque: NDArray[np.bool_] | None, path: Path) -> RawMask:
     """RGB or RGBA by colours, or by values where all is grey. opaque: (H, W), what is not becomes black."""
     seen = np.zeros(1 << 24, bool)
     for _, colours in _packed(image, opaque):
@@ -258,7 +258,7 @@ def _of_colours(image: Image.Image, opaque: NDArray[np.bool_] | None, path: Path
     pixels = np.zeros((image.height, image.width), np.uint8 if grey or len(table) <= 256 else np.uint16)
     for rows, colours in _packed(image, opaque):
         pixels[rows] = place[colours]
-    return Painted("greys", pixels) if grey else Painted("colours", pixels, table)
+    return RawMask("greys", pixels) if grey else RawMask("colours", pixels, table)
 
 
 def _packed(image: Image.Image, opaque: NDArray[np.bool_] | None) -> Iterator[tuple[slice, NDArray[np.uint32]]]:

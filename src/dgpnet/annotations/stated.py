@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from dgpnet.annotations.labelmap import read_labelmap
 from dgpnet.annotations.painted import DEEP_WHITE
-from dgpnet.annotations.reading import BACKGROUND_LABELS, IGNORE_LABEL, Notes, read_text, within
+from dgpnet.annotations.reading import BACKGROUND_LABELS, IGNORE_LABEL, Notes, brief, read_text, within
 from dgpnet.colours import from_hex, packed
 from dgpnet.errors import Error
 
@@ -67,7 +67,7 @@ def _of_classes(path: Path) -> Stated:
         pairs = sorted((code, label) for code, label in pairs if code or label not in BACKGROUND_LABELS)
     labels = _once(path, pairs)
     if coded_by == "value" and 0 in labels:
-        raise Error(f"{path} gives {_brief(labels[0])} the value 0, which is background; give it a number from 1.")
+        raise Error(f"{path} gives {brief(labels[0])} the value 0, which is background; give it a number from 1.")
     return Stated(str(path), coded_by, labels)
 
 
@@ -96,7 +96,7 @@ def _sides(path: Path, key: str, value: Any) -> tuple[Any, str]:
         return number, value
     if _code(value):
         return value, key
-    raise Error(f"{path}: {_brief(key)} has no value 0 to {DEEP_WHITE} and no colour; write {_EXAMPLE}.")
+    raise Error(f"{path}: {brief(key)} has no value 0 to {DEEP_WHITE} and no colour; write {_EXAMPLE}.")
 
 
 def _code(value: Any) -> tuple[str, int] | None:
@@ -118,15 +118,11 @@ def _once(path: Path, pairs: list[tuple[int, str]]) -> dict[int, str]:
         if not label.strip():
             raise Error(f"{path} has a class without a name; name it.")
         if codes[code] > 1:
-            raise Error(f"{path} gives {_brief(label)} a value or colour that another has; give each its own.")
+            raise Error(f"{path} gives {brief(label)} a value or colour that another has; give each its own.")
         if names[label] > 1:
-            raise Error(f"{path} names {_brief(label)} {names[label]} times; give each class one value or colour.")
+            raise Error(f"{path} names {brief(label)} {names[label]} times; give each class one value or colour.")
     if len(pairs) > _MOST:
         raise Error(f"{path} has {len(pairs)} entries, more than the {_MOST} that are possible; leave some out.")
     if not names:
         raise Error(f"{path} names no classes but background; write {_EXAMPLE}.")
     return dict(pairs)
-
-
-def _brief(text: str) -> str:
-    return repr(text if len(text) <= 40 else text[:37] + "...")

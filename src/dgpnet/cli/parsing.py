@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dgpnet.checks import shown
 from dgpnet.errors import Error
 
 #: The largest number that a list such as 1-10 may name, and how many it may come to.
@@ -39,7 +40,7 @@ def numbers(option: str, text: str, *, least: int = 1) -> tuple[int, ...]:
         first, last = (int(ends[1]), int(ends[2] or ends[1])) if ends else (1, 0)
         if not least <= first <= last <= MOST or len(found) + last - first >= MOST:
             raise Error(
-                f"The option {option} takes numbers from {least} to {MOST:,}, like 1, 1,5 or 1-10; got {_short(text)}."
+                f"The option {option} takes numbers from {least} to {MOST:,}, like 1, 1,5 or 1-10; got {shown(text)}."
             )
         found += range(first, last + 1)
     return tuple(found)
@@ -56,7 +57,7 @@ def pairs(option: str, texts: Sequence[str] | None) -> dict[str, Any]:
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier() or len(name) > 40:
-            raise Error(f"The option {option} takes NAME=VALUE; got {_short(text)}.")
+            raise Error(f"The option {option} takes NAME=VALUE; got {shown(text)}.")
         if name in settled:
             raise Error(f"The option {option} is for what is the dataset's own; use --{name} where the command has it.")
         try:
@@ -72,9 +73,5 @@ def names(option: str, text: str | None) -> tuple[str, ...] | None:
         return None
     found = tuple(name.strip() for name in text.split(","))
     if not all(found):
-        raise Error(f"The option {option} takes names like cat,dog; got {_short(text)}.")
+        raise Error(f"The option {option} takes names like cat,dog; got {shown(text)}.")
     return found
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 60 else f"{text[:60]}…")

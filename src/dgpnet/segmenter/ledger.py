@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
-import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, fields
@@ -16,7 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from dgpnet.errors import Error
-from dgpnet.files import Journal, lock
+from dgpnet.files import Journal, lock, read_record, remove_leftovers, to_disk, write_record
 from dgpnet.segmenter import masks
 from dgpnet.segmenter.figures import Figures
 from dgpnet.segmenter.photographs import OUTPUTS, RECORD, Photograph
@@ -83,7 +81,7 @@ class Ledger:
         self.precision: str | None = None
         self.notes: list[str] = []
         self.entries: dict[str, Entry] = {}
-        self._job = Journal(out / RECORD / "job.json")
+        self._job = out / RECORD / "job.json"
         self._done = Journal(out / RECORD / "done.jsonl")
         self._lock = threading.Lock()
         self._pending: list[tuple[Entry, list[Path]]] = []
@@ -93,27 +91,27 @@ class Ledger:
             self._look()
 
     def _look(self) -> None:
-        if not (self.out / RECORD / "job.json").exists() and not (self.out / RECORD / "done.jsonl").exists():
+        if not self._job.exists() and not self._done.path.exists():
             _refuse_strangers(self.out)
         entries = [Entry.of(record) for record in self._done.read()]
         self._damaged = self._done.damaged + entries.count(None)
         self.entries = {entry.key: entry for entry in entries if entry is not None}
-        jobs = self._job.read()
-        before = Round.of(jobs[0]) if jobs else None
-        self.precision = jobs[0].get("precision") if before and before.made_with == self.now.made_with else None
+        job = read_record(self._job) or {}
+        before = Round.of(job)
+        self.precision = job.get("precision") if before and before.made_with == self.now.made_with else None
         if before is not None:
             self._refuse_to_mix(before)
-        elif self._job.path.exists() or self.entries:
+        elif self._job.exists() or self.entries:
             self._refuse_unknown()
 
     def _refuse_unknown(self) -> None:
         """Where nothing says what the folder is made with, its photographs may."""
-        content = self._job.path.read_bytes() if self._job.path.exists() else b""
+        content = self._job.read_bytes() if self._job.exists() else b""
         if content and b'"crc"' not in content and not self.entries:  # and which masks are a person's, none can tell
             raise Error(f"{self.out} holds results of an earlier version of dgpnet; choose another --out.")
         if not self.again and not self.current():
             raise Error(
-                f"{self._job.path} is missing or damaged, so nobody knows what {self.out} was made with; "
+                f"{self._job} is missing or damaged, so nobody knows what {self.out} was made with; "
                 "add --again to segment anew into it, or choose another --out."
             )
 
@@ -168,16 +166,12 @@ class Ledger:
         """Start or go on, alone in this folder; an Error where that cannot be."""
         folder = self.out / RECORD
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._open.enter_context(lock(folder / "lock", f"The output folder {self.out}"))
-            self._look()  # what another process did meanwhile
-            self._begin()
-            self._open.enter_context(self._done)
-        except OSError as error:
-            self._open.close()
-            raise Error(
-                f"The output folder {self.out} cannot be written ({error.strerror}); choose another."
-            ) from error
+            with self._explained():
+                folder.mkdir(parents=True, exist_ok=True)
+                self._open.enter_context(lock(folder / "lock", f"The output folder {self.out}"))
+                self._look()  # what another process did meanwhile
+                self._begin()
+                self._open.enter_context(self._done)
         except BaseException:
             self._open.close()
             raise
@@ -194,7 +188,9 @@ class Ledger:
             ) from error
 
     def _begin(self) -> None:
-        _remove_leftovers(self.out)
+        remove_leftovers(self.out, below=False)
+        for name in (*OUTPUTS, RECORD):
+            remove_leftovers(self.out / name)
         if self._damaged:
             self.notes.append(f"{self._damaged} lines of {self._done.path} were damaged; what they told is done again.")
             self._done.rewrite([asdict(entry) for entry in self.entries.values()])
@@ -203,8 +199,8 @@ class Ledger:
     def write_job(self) -> None:
         """Say what the folder is made with, where that is not said yet."""
         record = json.loads(json.dumps({**asdict(self.now), "precision": self.precision}))
-        if self._job.read() != [record]:
-            self._job.rewrite([record])
+        if read_record(self._job) != record:
+            write_record(self._job, record)
 
     def add(self, entry: Entry, files: Iterable[Path]) -> None:
         """Record a photograph whose files are all in place: they are brought to the disk first.
@@ -222,7 +218,7 @@ class Ledger:
         with self._lock:
             group, self._pending = self._pending, []
         if group:
-            _to_disk(self.out, [file for _, several in group for file in several])
+            to_disk(self.out, [file for _, several in group for file in several])
             self._done.add(*(asdict(entry) for entry, _ in group))
             self.entries |= {entry.key: entry for entry, _ in group}
 
@@ -243,22 +239,6 @@ class Ledger:
                     raise
 
 
-def _to_disk(folder: Path, files: Sequence[Path]) -> None:
-    """Wait until files below a folder are on the disk: all of its disk in one go where the system can do that, which
-    is many times quicker than one file after the other."""
-    syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None) if sys.platform == "linux" else None
-    folders = {file.parent for file in files} if os.name != "nt" else set()  # which opens none
-    for path in [folder] if syncfs is not None else [*files, *folders]:
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            if syncfs is None:
-                os.fsync(handle)
-            elif syncfs(handle) != 0:
-                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(folder))
-        finally:
-            os.close(handle)
-
-
 def _stays_inside(name: str) -> bool:
     return not os.path.isabs(name) and ".." not in name.split("/") and "\0" not in name
 
@@ -268,10 +248,3 @@ def _refuse_strangers(out: Path) -> None:
     found = [name for name in OUTPUTS if (out / name).exists()]
     if found:
         raise Error(f"{out} already holds {found[0]}, which this job would overwrite; choose another folder for --out.")
-
-
-def _remove_leftovers(out: Path) -> None:
-    """Half-written files of a killed process; `files.atomic` names them so that nothing else can be meant."""
-    for found in (out.glob(".*.part*"), *((out / name).rglob(".*.part*") for name in (*OUTPUTS, RECORD))):
-        for left in found:
-            left.unlink(missing_ok=True)

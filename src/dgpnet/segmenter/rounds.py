@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from dgpnet.errors import shortened
+
 if TYPE_CHECKING:
     from dgpnet.segmenter.concept import Concept
 
@@ -119,10 +121,9 @@ def _options(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    return shortened(json.dumps(value), 60)
 
 
 def _listed(names: Iterable[str]) -> str:
-    several = [name if len(name) <= 40 else f"{name[:39]}…" for name in names]
+    several = [shortened(name, 40) for name in names]
     return ", ".join(several[:LISTED]) + (f" and {len(several) - LISTED} more" if len(several) > LISTED else "")

@@ -19,7 +19,7 @@ FORMAT = "dgpnet-encoder"
 
 
 @dataclass(frozen=True)
-class Layout:
+class WeightsLayout:
     """How another project writes an encoder's weights down.
 
     sign: a name that tells this layout from the others; convert: to our names; stride_on: the bottlenecks' stride.
@@ -30,11 +30,11 @@ class Layout:
     stride_on: str
 
 
-LAYOUTS: dict[str, Layout] = {
-    "torchvision": Layout("layer1.0.conv1.weight", convert.from_torchvision, "3x3"),
-    "huggingface": Layout("embedder.embedder.convolution.weight", convert.from_huggingface, "3x3"),
-    "keras": Layout("res2a_branch2a/kernel", convert.from_keras, "1x1"),
-    "efficientnet": Layout("_conv_stem.weight", convert.from_efficientnet_lite, "3x3"),
+LAYOUTS: dict[str, WeightsLayout] = {
+    "torchvision": WeightsLayout("layer1.0.conv1.weight", convert.from_torchvision, "3x3"),
+    "huggingface": WeightsLayout("embedder.embedder.convolution.weight", convert.from_huggingface, "3x3"),
+    "keras": WeightsLayout("res2a_branch2a/kernel", convert.from_keras, "1x1"),
+    "efficientnet": WeightsLayout("_conv_stem.weight", convert.from_efficientnet_lite, "3x3"),
 }
 
 #: What a classifier has beyond the encoder, in our names.
@@ -100,7 +100,7 @@ def save_encoder(path: str | Path, weights: EncoderWeights, *, half: bool = Fals
         temporary.write_bytes(to_bytes({key: value.contiguous() for key, value in tensors.items()}, metadata))
 
 
-def _layout(tensors: Mapping[str, Tensor], layout: str, source: str) -> Layout:
+def _layout(tensors: Mapping[str, Tensor], layout: str, source: str) -> WeightsLayout:
     """The layout of that name ("auto": any) whose sign is among the tensors' names."""
     if layout not in ("auto", *LAYOUTS):
         raise Error(f"There is no layout {layout!r}; choose auto, {', '.join(LAYOUTS)}.")

@@ -36,11 +36,11 @@ def save(
 
 def _made(folder: str | os.PathLike[str]) -> Path:
     """The folder, which is made where there is none."""
+    path = Path(folder)
     try:
-        path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
-    except (OSError, TypeError, ValueError) as error:
-        raise Error(f"{folder!r:.200} cannot be a folder ({error!s:.200}); give the path of one.") from error
+    except OSError as error:
+        raise Error(f"{path} cannot be a folder ({error.strerror}); choose another place.") from error
     return path
 
 
