@@ -99,7 +99,7 @@ def _second(path: Path, data: dict[str, Any]) -> dict[str, list[_Region]]:
             _Region(
                 f"{where}, region {number}",
                 field(region, "shape_attributes", dict, where),
-                _texts(region.get("region_attributes"), where),
+                _texts(region.get("region_attributes")),
             )
             for number, region in enumerate(regions, 1)
         ]
@@ -124,9 +124,7 @@ def _third(path: Path, data: dict[str, Any]) -> dict[str, list[_Region]]:
         if view not in of_view:
             raise Error(f"{where}: it is of no photograph in the file; export it again.")
         given = field(record, "av", dict, where)
-        texts = _texts(
-            {_named(attributes, aid): _option(attributes, aid, value) for aid, value in given.items()}, where
-        )
+        texts = _texts({_named(attributes, aid): _option(attributes, aid, value) for aid, value in given.items()})
         if coordinates := field(record, "xy", list, where):
             pictures[of_view[view]].append(_Region(where, _third_shape(coordinates, where), texts))
     return pictures
@@ -154,7 +152,7 @@ def _third_shape(coordinates: list[Any], where: str) -> dict[str, Any]:
     return {"name": name, **dict(zip(keys, rest, strict=False))}
 
 
-def _texts(attributes: Any, where: str) -> dict[str, str]:
+def _texts(attributes: Any) -> dict[str, str]:
     """Attributes that have a value: a text, or the one box of several that is ticked."""
     found = {}
     for key, value in attributes.items() if isinstance(attributes, dict) else ():

@@ -74,11 +74,9 @@ def _border(mask: NDArray[Any], width: int) -> NDArray[np.bool_]:
     return np.asarray(border & (mask != 0) & (mask != IGNORE))
 
 
-def heat_map(
-    values: NDArray[Any], *, photo: NDArray[np.uint8] | None = None, low: float = 0.0, high: float = 1.0
-) -> Picture:
-    """Values (H, W) between `low` and `high` from dark to bright, over the photograph's grey where it is given."""
-    place = np.clip((np.nan_to_num(values.astype(np.float64)) - low) / (high - low), 0, 1) * (len(HEAT) - 1)
+def heat_map(values: NDArray[Any], *, photo: NDArray[np.uint8] | None = None, high: float = 1.0) -> Picture:
+    """Values (H, W) between 0 and `high` from dark to bright, over the photograph's grey where it is given."""
+    place = np.clip(np.nan_to_num(values.astype(np.float64)) / high, 0, 1) * (len(HEAT) - 1)
     stops = np.array(HEAT, dtype=np.float64)
     colours = np.stack([np.interp(place, np.arange(len(HEAT)), stops[:, c]) for c in range(3)], axis=-1)
     if photo is not None:
