@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import hashlib
 import json
 import os
 import re
@@ -288,6 +289,20 @@ def inside(root: str | Path, name: str | Path) -> Path:
     if strange or not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
         raise Error(f"{str(name)!r} leads outside the folder {root}; name a file inside it.")
     return path
+
+
+def make_folder(path: str | os.PathLike[str]) -> None:
+    """The folder and those above it, where they are not there yet."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise Error(f"Cannot make the folder {path}: {problem.strerror}; choose another place.") from problem
+
+
+def file_digest(path: str | Path) -> str:
+    """SHA-256 of a file's content, 64 hexadecimal digits."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def require_space(folder: str | Path, size: int) -> None:

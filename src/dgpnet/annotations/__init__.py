@@ -12,7 +12,7 @@ from dgpnet import files, images
 from dgpnet.annotations import coco, cvat, labelme, labelstudio, voc, yolo
 from dgpnet.annotations.legend import LEGEND_FILE, Legend
 from dgpnet.annotations.support import Example, SupportSet, read_support
-from dgpnet.annotations.writing import Item, Style, make_folder
+from dgpnet.annotations.writing import Item, Style
 from dgpnet.errors import Error
 
 __all__ = ["FORMATS", "Example", "Item", "Legend", "SupportSet", "export", "read_support"]
@@ -60,7 +60,7 @@ def export(
         raise Error(f"min_area={min_area!r}: expected a whole number of pixels, 0 or more.")
     legend = classes if isinstance(classes, Legend) else Legend.of(classes)
     out = Path(out)
-    make_folder(out)
+    files.make_folder(out)
     style = Style(instances, min_area, polygons, float(simplify), prefix)
     path = FORMATS[format](out, legend, _checked(items, len(legend.names)), style)
     with files.atomic(out / LEGEND_FILE) as temporary:

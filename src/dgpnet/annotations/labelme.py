@@ -31,7 +31,7 @@ from dgpnet.annotations.reading import (
 )
 from dgpnet.annotations.runs import Runs
 from dgpnet.annotations.shapes import Bool, Labels, Patch, Work
-from dgpnet.annotations.writing import Item, Style, make_folder, name_of, objects, place
+from dgpnet.annotations.writing import Item, Style, name_of, objects, place
 from dgpnet.errors import Error
 
 #: Kinds of shapes that enclose nothing.
@@ -158,7 +158,7 @@ def _decoded(text: str, size: tuple[int, int], where: object, work: Work) -> Boo
 def write(out: Path, legend: Legend, items: Iterable[Item], style: Style) -> Path:
     """`out`/labelme/: a JSON file per photograph; one shape per class, or per part with `instances`."""
     folder = out / "labelme"
-    make_folder(folder)
+    files.make_folder(folder)
     taken: set[int] = set()
     for item in items:
         height, width = item.size

@@ -10,7 +10,7 @@ from PIL import Image
 
 from dgpnet import files, images
 from dgpnet.annotations.legend import Legend
-from dgpnet.annotations.writing import Item, Style, colours_of, make_folder, place
+from dgpnet.annotations.writing import Item, Style, colours_of, place
 from dgpnet.colours import IGNORE_COLOUR, Colour
 
 #: The largest value that leaves room for ignore in a palette.
@@ -25,8 +25,8 @@ def write(out: Path, legend: Legend, items: Iterable[Item], style: Style) -> Pat
     """
     folder = out / "voc"
     masks, lists = folder / "SegmentationClass", folder / "ImageSets" / "Segmentation"
-    make_folder(masks)
-    make_folder(lists)
+    files.make_folder(masks)
+    files.make_folder(lists)
     colours = colours_of(legend, ignored=True)
     values = legend.values if max(legend.values) <= _LARGEST else tuple(range(1, len(legend.names) + 1))
     palette = _palette([colours[name] for name in legend.names], values)

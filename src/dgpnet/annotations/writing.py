@@ -120,13 +120,5 @@ def place(folder: Path, name: str, suffix: str, taken: set[int], *, longer: bool
     if hash(path) in taken:
         raise Error(f"Two photographs would be written to {path}, {name} is one of them; rename it.")
     taken.add(hash(path))
-    make_folder(path.parent)
+    files.make_folder(path.parent)
     return path
-
-
-def make_folder(path: Path) -> None:
-    """The folder and those above it, where they are not there yet."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Error(f"Cannot make the folder {path}: {error.strerror}; choose another place.") from None

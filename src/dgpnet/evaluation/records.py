@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dgpnet.errors import Error
 from dgpnet.evaluation.measure import Measured
-from dgpnet.files import Journal, differences, read_record, write_record
+from dgpnet.files import Journal, differences, make_folder, read_record, write_record
 from dgpnet.metrics import HISTOGRAM_BINS
 
 #: Seed and number of the first episode: which unit of work it is.
@@ -83,10 +83,7 @@ class Records:
         """The records of this very evaluation; those of another one are refused. name: of this process's file."""
         if folder is None:
             return Records()
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as problem:
-            raise Error(f"{folder} cannot be made ({problem.strerror}); choose another place.") from problem
+        make_folder(folder)
         before = read_record(folder / ABOUT)
         if before is None:  # new, or damaged: what the lines are of, they say themselves
             write_record(folder / ABOUT, about)

@@ -16,6 +16,7 @@ from typing import Any
 
 from dgpnet.data import DATASETS
 from dgpnet.errors import Error
+from dgpnet.files import file_digest
 from dgpnet.reproduce.scales import Scale, Setup
 from dgpnet.reproduce.tables import Changes, Column, Exhibit, Grid, Row, Table
 from dgpnet.training.config import Source, TrainConfig, plain, recipe, with_settings
@@ -78,8 +79,7 @@ def digest(path: Path) -> str:
     """Short hash of a file's content, or of all files in a folder."""
     found = hashlib.sha256()
     for file in sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]:
-        with file.open("rb") as stream:
-            found.update(hashlib.file_digest(stream, "sha256").digest())
+        found.update(bytes.fromhex(file_digest(file)))
     return found.hexdigest()[:KEY]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from PIL import Image
 from dgpnet.annotations import Item, export, outlines
 from dgpnet.annotations.legend import Legend
 from dgpnet.annotations.shapes import Patch
-from dgpnet.files import Journal, atomic
+from dgpnet.files import Journal, atomic, file_digest
 from dgpnet.images import COMPRESSION, IGNORE
 from dgpnet.segmenter.options import Options
 from dgpnet.segmenter.photographs import RECORD
@@ -72,12 +71,12 @@ def write_annotations(
         prefix=options.prefix,
     )
     files = {one.relative_to(stage).as_posix(): one for one in sorted(stage.rglob("*")) if one.is_file()}
-    now = {name: _file_digest(file) for name, file in files.items()}
+    now = {name: file_digest(file) for name, file in files.items()}
     ours = _recorded(out, now)
     notes = []
     for name, file in files.items():
         target, known = folder / name, ours.get(name, [])
-        if target.is_file() and _file_digest(target) not in (*known, now[name]):
+        if target.is_file() and file_digest(target) not in (*known, now[name]):
             if known[-1:] == [now[name]]:
                 notes.append(f"annotations/{name} was edited by hand and is left as it is.")
                 continue
@@ -126,7 +125,3 @@ def put_aside(out: Path, path: Path) -> str:
     )
     os.replace(path, free)
     return free.relative_to(out).as_posix()
-
-
-def _file_digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -14,7 +14,7 @@ from torch import Tensor
 from dgpnet import __version__, weights
 from dgpnet.data.dataset import Dataset
 from dgpnet.errors import Error
-from dgpnet.files import atomic, differences, lock, remove_leftovers
+from dgpnet.files import atomic, differences, lock, make_folder, remove_leftovers
 from dgpnet.network import DGPNet
 from dgpnet.training import checkpoints
 from dgpnet.training.average import Average
@@ -121,7 +121,7 @@ class Run:
         """Makes the folder and keeps other runs out of it; an Error where one is at work there."""
         if not self.fabric.is_global_zero:
             return nullcontext()
-        out.mkdir(parents=True, exist_ok=True)
+        make_folder(out)
         return lock(out / LOCK, str(out))
 
     def resume(self, out: Path, meter: Meter) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from dgpnet.errors import Error
+from dgpnet.files import file_digest
 from dgpnet.network.config import Config
 from dgpnet.network.dgpnet import DGPNet
 from dgpnet.weights import hub, sealed
@@ -64,7 +65,7 @@ def load(path: str | Path, *, device: str | torch.device = "cpu") -> DGPNet:
     if sealed.is_sealed(path, "checkpoint"):
         tensors = sealed.read(path, "checkpoint")[0]
     else:
-        if expected is not None and hashlib.sha256(path.read_bytes()).hexdigest() != expected:
+        if expected is not None and file_digest(path) != expected:
             raise Error(f"{path} is damaged: it is not the file that came with dgpnet; install dgpnet again.")
         tensors = read_safetensors(path)[0]
     with WithoutRandomNumbers():

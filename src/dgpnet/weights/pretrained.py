@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dgpnet.errors import Error
-from dgpnet.files import atomic
+from dgpnet.files import atomic, make_folder
 from dgpnet.network.config import Config
 from dgpnet.network.dgpnet import DGPNet
 from dgpnet.weights import checkpoint, hub
@@ -27,21 +26,12 @@ def save(
 
     name: where it will be found, for the card.
     """
-    path, readme = _made(folder) / hub.FILE, Path(folder) / hub.CARD
+    make_folder(folder)
+    path, readme = Path(folder) / hub.FILE, Path(folder) / hub.CARD
     checkpoint.save(path, network, provenance=provenance, calibration=calibration, half=_is_half(network))
     if not readme.exists():
         with atomic(readme) as temporary:
             temporary.write_text(card(path, name), encoding="utf-8")
-
-
-def _made(folder: str | os.PathLike[str]) -> Path:
-    """The folder, which is made where there is none."""
-    path = Path(folder)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Error(f"{path} cannot be a folder ({error.strerror}); choose another place.") from error
-    return path
 
 
 def card(path: Path, name: str) -> str:
