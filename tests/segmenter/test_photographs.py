@@ -141,12 +141,13 @@ def test_what_a_job_wrote_is_no_photograph(tmp_path):
 
 def test_masks_beside_painted_photographs_are_known_by_their_names(tmp_path):
     touch(tmp_path / "a.jpg", tmp_path / "a.png", tmp_path / "b.jpg", tmp_path / "b_mask.png", tmp_path / "c.jpg")
-    touch(tmp_path / "SegmentationClass" / "a.png", tmp_path / "a.jpg.png")
+    touch(tmp_path / "SegmentationClass" / "a.png", tmp_path / "a.jpg.png", tmp_path / "b.target.png")
     found = masks_beside(tmp_path, [tmp_path / "a.jpg", tmp_path / "b.jpg"])
     assert sorted(path.relative_to(tmp_path).as_posix() for path in found) == [
         "SegmentationClass/a.png",
         "a.jpg.png",
         "a.png",
+        "b.target.png",
         "b_mask.png",
     ]
     assert names(find_photographs([tmp_path], skip=found)) == ["a.jpg", "b.jpg", "c.jpg"]

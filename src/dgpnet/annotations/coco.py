@@ -417,7 +417,7 @@ def _annotations(item: Item, legend: Legend, style: Style) -> Iterator[dict[str,
             "category_id": legend.values[0 if crowd else value - 1],
             "iscrowd": int(crowd),
             "bbox": [patch.left, patch.top, width, height],
-            "area": int(patch.pixels.sum()),
+            "area": patch.area,
             "segmentation": _outline(patch, style) if style.polygons and not crowd else _encoded(patch, item.size),
         }
         if (score := item.score_of(value)) is not None:

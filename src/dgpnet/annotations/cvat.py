@@ -114,7 +114,7 @@ def _covers(
     if shape.tag not in _SHAPES:
         return None
     covered = _drawn(shape, size, where, work, notes)
-    if not (covered.area if isinstance(covered, Runs) else covered.pixels.any()):
+    if not covered.area:
         notes.add("{n} shapes cover no pixel and are left out", where)
         return None
     return covered

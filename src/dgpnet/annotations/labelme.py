@@ -101,7 +101,7 @@ def _covers(shape: Any, size: tuple[int, int], where: object, work: Work, notes:
         notes.add("{n} shapes have too few points and are left out", where)
         return None
     covered = _drawn(kind, shape, points, size, where, work, notes)
-    if not (covered.area if isinstance(covered, Runs) else covered.pixels.any()):
+    if not covered.area:
         notes.add("{n} shapes cover no pixel and are left out", where)
         return None
     return covered

@@ -185,7 +185,7 @@ def _groups(root: Path, files: list[Path]) -> dict[Path, list[Path]]:
     """Pictures that have one name but for suffix and ending."""
     groups: dict[Path, list[Path]] = defaultdict(list)
     for file in files:
-        groups[_folded(_plain(file.relative_to(root).with_suffix("")))].append(file)
+        groups[_folded(without_ending(file.relative_to(root).with_suffix("")))].append(file)
     return groups
 
 
@@ -203,11 +203,11 @@ def _is_lone(group: list[Path]) -> bool:
 
 
 def _has_ending(file: Path) -> bool:
-    return _plain(file.with_suffix("")) != file.with_suffix("")
+    return without_ending(file.with_suffix("")) != file.with_suffix("")
 
 
-def _plain(name: Path) -> Path:
-    """A name without what tells that it is a mask."""
+def without_ending(name: Path) -> Path:
+    """A mask's name (without suffix) as its photograph is called: kitchen for kitchen_mask and kitchen-label."""
     ending = next((end for end in ENDINGS if name.name.lower().endswith(end) and len(name.name) > len(end)), "")
     return name.with_name(name.name[: len(name.name) - len(ending)]) if ending else name
 
@@ -233,7 +233,7 @@ class _Names:
     def of(self, mask: Path) -> list[Path]:
         """The photographs that a mask may belong to: one, if all is well."""
         name = mask.with_suffix("")
-        for form in (name, _plain(name)):
+        for form in (name, without_ending(name)):
             if found := self._whole.get(form) or self._short.get(form):
                 return found
-        return self._folded.get(_folded(name)) or self._folded.get(_folded(_plain(name))) or []
+        return self._folded.get(_folded(name)) or self._folded.get(_folded(without_ending(name))) or []

@@ -50,6 +50,11 @@ class Patch(NamedTuple):
     pixels: Bool
 
     @property
+    def area(self) -> int:
+        """Pixels of the mask in it."""
+        return int(np.count_nonzero(self.pixels))
+
+    @property
     def turned(self) -> "Patch":
         """The same with rows and columns exchanged."""
         return Patch(self.left, self.top, self.pixels.T)

@@ -24,7 +24,7 @@ def parts(mask: NDArray[np.uint8], min_area: int = 0) -> list[tuple[int, Patch]]
     """(class, part) of every connected part of a mask (H, W) with at least `min_area` pixels, the largest first."""
     shown = [value for value in np.flatnonzero(np.bincount(mask.ravel(), minlength=256)) if value not in (0, IGNORE)]
     found = [(int(value), part) for value in shown for part in outlines.parts(mask == value)]
-    sized = [(int(part.pixels.sum()), value, part) for value, part in found]
+    sized = [(part.area, value, part) for value, part in found]
     sized.sort(key=lambda one: -one[0])
     return [(value, part) for area, value, part in sized if area >= min_area]
 

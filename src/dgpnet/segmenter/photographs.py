@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from unicodedata import normalize
 
+from dgpnet.annotations.layouts import without_ending
 from dgpnet.annotations.reading import PHOTO_SUFFIXES
 from dgpnet.errors import Error
 
@@ -87,7 +87,7 @@ def masks_beside(support: Path, photos: Iterable[Path]) -> list[Path]:
     own = {_real(photo) for photo in photos}
     names = {name for photo in own for name in (photo.stem, photo.name)}
     found = _below(support, set()) if support.is_dir() else []
-    return [path for path in found if _real(path) not in own and _bare(path.stem) in names]
+    return [path for path in found if _real(path) not in own and without_ending(path.with_suffix("")).name in names]
 
 
 def with_keys(named: Mapping[str, Path], known: Mapping[str, str] = MappingProxyType({})) -> list[Photograph]:
@@ -149,11 +149,6 @@ def _numbered(name: str) -> Iterator[str]:
 def _stem(name: str) -> str:
     suffix = Path(name).suffix
     return name.removesuffix(suffix) if suffix else name
-
-
-def _bare(stem: str) -> str:
-    """A mask's name as its photograph is called: kitchen_mask, kitchen-label."""
-    return re.sub(r"[_-](mask|label|seg|gt)s?$", "", stem, flags=re.IGNORECASE)
 
 
 def _real(path: Path) -> Path:
