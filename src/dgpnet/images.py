@@ -25,6 +25,7 @@ from dgpnet.errors import Error
 if TYPE_CHECKING:
     import torch
 
+    #: What a photograph or a mask may be: a path, the bytes of a file, a PIL image, an array or a tensor.
     ImageSource = str | os.PathLike[str] | bytes | Image.Image | NDArray[Any] | torch.Tensor
 
 #: The value of a mask's pixels that are neither background nor a class.

@@ -24,10 +24,11 @@ from dgpnet.network import Memory
 from dgpnet.segmenter.segmentation import Maps, Segmentation, render
 from dgpnet.segmenter.streams import ahead, batches
 from dgpnet.segmenter.suggest import encode, order
-from dgpnet.segmenter.support import ImageSource, Origin, Prepared, pixels_of, prepare, read_examples
+from dgpnet.segmenter.support import Origin, Prepared, pixels_of, prepare, read_examples
 from dgpnet.weights import sealed
 
 if TYPE_CHECKING:
+    from dgpnet.images import ImageSource
     from dgpnet.segmenter.model import Segmenter
 
 #: What a concept file calls itself; a change that old readers cannot read gets another number.

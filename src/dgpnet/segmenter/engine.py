@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,8 +17,11 @@ from dgpnet.network import Config, Memory, Points
 from dgpnet.network.fast import Predictor
 from dgpnet.segmenter.segmentation import Maps
 from dgpnet.segmenter.streams import batches
-from dgpnet.segmenter.support import ImageSource, Prepared, Shot, as_input, padded, prepare
+from dgpnet.segmenter.support import Prepared, Shot, as_input, padded, prepare
 from dgpnet.segmenter.tiles import blend_weights, tile_corners, tile_side
+
+if TYPE_CHECKING:
+    from dgpnet.images import ImageSource
 
 #: Photographs that go through the network together.
 BATCH = {"cuda": 16, "cpu": 4}

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -23,7 +23,10 @@ from dgpnet.segmenter.calibration import Calibration
 from dgpnet.segmenter.concept import Concept, check_shown
 from dgpnet.segmenter.engine import Engine
 from dgpnet.segmenter.suggest import encode, order
-from dgpnet.segmenter.support import ImageSource, read_examples
+from dgpnet.segmenter.support import read_examples
+
+if TYPE_CHECKING:
+    from dgpnet.images import ImageSource
 
 #: What convolutions can be computed in.
 TYPES = (torch.float32, torch.bfloat16, torch.float16)

@@ -22,9 +22,10 @@ from dgpnet.learners import GaussianLearner
 from dgpnet.learners.gaussian import LearnedGaussian
 from dgpnet.network import Memory
 from dgpnet.segmenter.streams import ahead, batches
-from dgpnet.segmenter.support import ImageSource, Prepared, padded, pixels_of
+from dgpnet.segmenter.support import Prepared, padded, pixels_of
 
 if TYPE_CHECKING:
+    from dgpnet.images import ImageSource
     from dgpnet.segmenter.model import Segmenter
 
 #: Each photograph stands in the pool as the means of its features over a grid of this many cells a side …

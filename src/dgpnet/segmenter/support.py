@@ -26,10 +26,9 @@ from dgpnet.images import IGNORE, MEAN, STD, distinct, photo_size, read_mask, re
 from dgpnet.segmenter.streams import ahead
 
 if TYPE_CHECKING:
+    from dgpnet.images import ImageSource
     from dgpnet.network import Config
 
-#: What a photograph or a mask may be: a path, the bytes of a file, a PIL image, an array or a tensor.
-ImageSource = str | os.PathLike[str] | bytes | Image.Image | NDArray[Any] | Tensor
 #: As many as an 8-bit mask has values for, besides background and ignore.
 MAX_CLASSES = IGNORE - 1
 #: The deepest stride: what photographs are padded to a multiple of.
