@@ -31,25 +31,11 @@ _UNWRITABLE: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 #: Bytes of an annotation file that is read at all.
 LARGEST_FILE: Final = 512 << 20
 
+#: How the names of photographs end, in lower case.
 PHOTO_SUFFIXES: Final = frozenset(
-    (
-        ".jpg",
-        ".jpeg",
-        ".png",
-        ".tif",
-        ".tiff",
-        ".webp",
-        ".gif",
-        ".bmp",
-        ".ppm",
-        ".pgm",
-        ".avif",
-        ".jp2",
-        ".heic",
-        ".heif",
-    )
+    {".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".gif", ".bmp", ".ppm", ".pgm"}
+    | {".avif", ".jp2", ".heic", ".heif"}
 )
-
 #: The note on outlines that go from pixel to pixel (`shapes.fill_outline`).
 WHOLE: Final = "the corners of {n} outlines are whole numbers and taken for pixels, which belong to the shape"
 
