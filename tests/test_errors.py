@@ -19,6 +19,7 @@ def test_a_long_message_keeps_its_beginning_and_its_end(length: int) -> None:
 
 def test_what_cannot_be_printed_is_escaped() -> None:
     assert str(Error("\udce9.jpg")) == "\\udce9.jpg"
+    assert str(Error("a\nb\x1b[2J.jpg is empty.")) == r"a\nb\x1b[2J.jpg is empty."
 
 
 def test_several_problems_are_one_error_with_notes() -> None:

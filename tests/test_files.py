@@ -73,6 +73,11 @@ class TestAtomic:
             temporary.write_bytes(b"")
         assert os.listdir(tmp_path) == ["a.png"]
 
+    @pytest.mark.parametrize("path", [".", "/", "", "a\0b", "a" * 300 + "/b", "a/" * 3000 + "b"])
+    def test_what_cannot_be_a_file_is_refused(self, path: str) -> None:
+        with pytest.raises(Error), atomic(path):
+            pass
+
     def test_an_error_about_another_file_passes_through(self, tmp_path: Path) -> None:
         with pytest.raises(PermissionError), atomic(tmp_path / "a.png"):
             raise PermissionError(errno.EACCES, "denied", str(tmp_path / "other"))

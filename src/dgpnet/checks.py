@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import reprlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from itertools import islice
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -18,8 +19,9 @@ Item = TypeVar("Item")
 
 #: Characters of a text that an Error repeats.
 SHOWN = 60
-#: Characters of the longest path that is taken for one: no system opens longer ones.
-LONGEST_PATH = 4096
+#: Bytes of the longest path that is taken for one, and of the longest name in it: no system opens longer ones.
+LONGEST_PATH = 4095
+LONGEST_NAME = 255
 
 
 def shown(value: object) -> str:
@@ -69,7 +71,8 @@ def choice(name: str, value: object, options: Collection[str]) -> str:
     """One of a few words."""
     if isinstance(value, str) and value in options:
         return str(value)
-    listed = " or ".join(map(repr, options))
+    *others, last = map(repr, options)
+    listed = f"{', '.join(others)} or {last}" if others else last
     raise Error(f"{name} is {listed}; given {shown(value)}.")
 
 
@@ -86,14 +89,26 @@ def path_of(what: str, value: object) -> str:
         raise Error(f"The path of a {what} is a text or a pathlib.Path; given {shown(value)}.")
     try:
         path = os.fsdecode(value)
-        os.fsencode(path)
+        written = os.fsencode(path)
     except Exception as problem:  # a path-like of somebody else's may raise anything
         raise Error(f"{shown(value)} is no path that this system can write; rename the {what}.") from problem
     if not path or "\0" in path:
         raise Error(f"{shown(path)} is no path of a {what}; give the name of a file.")
-    if len(path) > LONGEST_PATH:
+    longest = max(map(len, written.replace(b"\\", b"/").split(b"/")))
+    if len(written) > LONGEST_PATH or longest > LONGEST_NAME:
         raise Error(f"The path of the {what} has {len(path):,} characters, {shown(path)}; check it.")
     return path
+
+
+def names(name: str, values: Iterable[str], most: int) -> tuple[str, ...]:
+    """At least one name and at most so many, each once."""
+    found = tuple(islice(each(name, values), most + 1))
+    if not found or not all(isinstance(one, str) for one in found) or len(set(found)) < len(found):
+        listed = ", ".join(map(shown, found[:4])) + " …" * (len(found) > 4)
+        raise Error(f"{name} is a list of names, at least one and each name once; given {listed or 'none'}.")
+    if len(found) > most:
+        raise Error(f"{name} is a list of at most {most} names; given more.")
+    return found
 
 
 def each(name: str, values: Iterable[Item], *, single: int = 0) -> Iterator[Item]:

@@ -37,9 +37,15 @@ def refusal(what: str, problems: Sequence[str]) -> Error:
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
-    """The text with its middle left out where it has more than `longest` characters; lone surrogates escaped."""
-    text = text.encode("utf-8", "backslashreplace").decode()
+    """The text in one line, its middle left out where it has more than `longest` characters."""
+    text = printable(text[: 2 * longest] + text[2 * longest :][-2 * longest :])
     if len(text) <= longest:
         return text
     end = longest // 3
     return f"{text[: longest - end - 3]} … {text[-end:]}"
+
+
+def printable(text: object) -> str:
+    """The text in one line that any terminal can show: names of files may have any byte in them."""
+    shown = str(text).encode("utf-8", "backslashreplace").decode()
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)

@@ -18,6 +18,7 @@ from pathlib import Path, PureWindowsPath
 from types import TracebackType
 from typing import IO, Any, Self
 
+from dgpnet.checks import path_of
 from dgpnet.errors import Error, shortened
 
 #: What the system answers when a place cannot be written to, whoever asks.
@@ -47,7 +48,9 @@ def atomic(path: str | Path, *, sync: bool = False) -> Iterator[Path]:
     file or the new one and never half of it. The folder must exist.
     sync: on the disk before this returns, so that it outlives a power cut; for what a promise depends on.
     """
-    path = Path(path)
+    path = Path(path_of("file", path))
+    if path.is_dir() or not path.name:
+        raise Error(f"Cannot write {path}: it is a folder; give the name of a file.")
     if not path.parent.is_dir():
         raise Error(f"Cannot write {path}: the folder {path.parent} does not exist; create it first.")
     # Hidden, so that nobody mistakes what a killed process left for a result; short, since names have a limit.

@@ -247,7 +247,7 @@ def test_photographs_that_differ_in_their_suffix_are_two(tmp_path: Path, format_
 
 def test_wrong_use_is_refused(tmp_path: Path) -> None:
     nothing = np.zeros((2, 2), np.uint8)
-    with pytest.raises(Error, match="expected one of coco, labelme, yolo, labelstudio, cvat, voc"):
+    with pytest.raises(Error, match="'coco', 'labelme', 'yolo', 'labelstudio', 'cvat' or 'voc'"):
         export("tfrecord", tmp_path, ["a"], [])
     with pytest.raises(Error, match=r"a\.jpg: the mask has the value 2"):
         export("coco", tmp_path, ["a"], [Item("a.jpg", np.full((2, 2), 2, np.uint8))])
@@ -256,9 +256,9 @@ def test_wrong_use_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Error, match=r"a\.jpg: 2 scores for 1 classes"):
         export("coco", tmp_path, ["a"], [Item("a.jpg", nothing, scores=(0.5, 0.5))])
     for simplify in (-1, float("nan"), "1"):
-        with pytest.raises(Error, match="expected a number of pixels"):
+        with pytest.raises(Error, match="simplify is a number"):
             export("coco", tmp_path, ["a"], [], simplify=simplify)
-    with pytest.raises(Error, match="expected a whole number of pixels"):
+    with pytest.raises(Error, match="min_area is a whole number"):
         export("coco", tmp_path, ["a"], [], min_area=0.5)
     with pytest.raises(Error, match=r"Two photographs .* a\.png is one of them"):  # its readers know them by the stem
         export("yolo", tmp_path, ["a"], [Item(name, nothing) for name in ("a.jpg", "a.png")])

@@ -241,7 +241,7 @@ def refusals() -> dict[str, tuple]:
         "empty masks": (empty_masks, ["painted", "photos"], "painted"),
         "truncated": (truncated, ["painted", "photos"], "0.png"),
         "unknown class": (nothing, ["painted", "photos", "--classes", "a,b"], "class"),
-        "unknown format": (nothing, ["painted", "photos", "--format", "bmp"], "coco, labelme"),
+        "unknown format": (nothing, ["painted", "photos", "--format", "bmp"], "'coco', 'labelme'"),
         "bad threshold": (nothing, ["painted", "photos", "--threshold", "7"], "threshold"),
         "concept with classes": (
             lambda here: (here / "x.concept").write_text(""),

@@ -272,17 +272,17 @@ def test_two_thousand_photographs_in_constant_memory_with_no_file_missing(tmp_pa
     [
         ({"threshold": 2.0}, "threshold"),
         ({"max_pixels": 0}, "max-pixels"),
-        ({"formats": ["bmp"]}, "coco, labelme"),
+        ({"formats": ["bmp"]}, "'coco', 'labelme'"),
         ({"min_likeness": 1.5}, "min-likeness"),
         ({"min_likeness": float("nan")}, "min-likeness"),
         ({"min_area": -1}, "min-area"),
         ({"min_area": 2.5}, "a whole number"),
         ({"simplify": float("inf")}, "simplify"),
         ({"overlay": "yes"}, "True or False"),
-        ({"threshold": "0.5"}, "a number or None"),
+        ({"threshold": "0.5"}, "a number between 0 and 1"),
         ({"formats": "coco"}, "a list of names"),
-        ({"formats": [3]}, "a list of names"),
-        ({"prefix": None}, "text"),
+        ({"formats": [3]}, "coco"),
+        ({"prefix": None}, "prefix is a str"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options, message):

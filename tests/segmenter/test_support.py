@@ -117,7 +117,7 @@ PHOTO, MASK = scene(0)
         ([PHOTO], [MASK], "mug", "put it in a list"),
         ([PHOTO], [MASK], ["mug", "mug"], "each name once"),
         ([PHOTO], [MASK], [], "at least one and each name once; given none"),
-        ([PHOTO], [MASK], [str(i) for i in range(255)], "At most 254"),
+        ([PHOTO], [MASK], [str(i) for i in range(255)], "at most 254"),
         ([PHOTO], [np.arange(MASK.size).reshape(MASK.shape)], None, "different values"),
         (["missing.jpg"], [MASK], None, r"missing\.jpg"),
     ],

@@ -1,17 +1,16 @@
 """Masks in and out of files: index PNG, COCO, labelme, YOLO-seg, Label Studio, CVAT, PASCAL VOC."""
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from dgpnet import files, images
+from dgpnet import checks, files, images
 from dgpnet.annotations import coco, cvat, labelme, labelstudio, voc, yolo
 from dgpnet.annotations.legend import LEGEND_FILE, Legend
-from dgpnet.annotations.support import Example, SupportSet, read_support
+from dgpnet.annotations.support import MOST_CLASSES, Example, SupportSet, read_support
 from dgpnet.annotations.writing import Item, Style
 from dgpnet.errors import Error
 
@@ -26,6 +25,9 @@ FORMATS: Final[dict[str, Callable[[Path, Legend, Iterable[Item], Style], Path]]]
     "cvat": cvat.write,
     "voc": voc.write,
 }
+
+#: Pixels that an outline can be asked to be off: more than any photograph is wide.
+MOST_SIMPLIFIED: Final = 1e6
 
 
 def export(
@@ -52,24 +54,29 @@ def export(
     never). simplify: by how many pixels an outline may move, to have fewer corners.
     prefix: what stands before the photographs' names in Label Studio's addresses ("mugs/").
     """
-    if format not in FORMATS:
-        raise Error(f"There is no format {format!r}; expected one of {', '.join(FORMATS)}.")
-    if not (isinstance(simplify, int | float) and math.isfinite(simplify) and simplify >= 0):
-        raise Error(f"simplify={simplify!r}: expected a number of pixels, 0 or more.")
-    if not isinstance(min_area, int) or min_area < 0:
-        raise Error(f"min_area={min_area!r}: expected a whole number of pixels, 0 or more.")
-    legend = classes if isinstance(classes, Legend) else Legend.of(classes)
-    out = Path(out)
+    write = FORMATS[checks.choice("format", format, FORMATS)]
+    legend = classes if isinstance(classes, Legend) else Legend.of(checks.names("classes", classes, MOST_CLASSES))
+    style = Style(
+        checks.flag("instances", instances),
+        checks.whole("min_area", min_area, 0),
+        checks.flag("polygons", polygons),
+        checks.number("simplify", simplify, 0, MOST_SIMPLIFIED),
+        checks.kind("prefix", prefix, str),
+    )
+    out = Path(checks.path_of("folder", out))
     files.make_folder(out)
-    style = Style(instances, min_area, polygons, float(simplify), prefix)
-    path = FORMATS[format](out, legend, _checked(items, len(legend.names)), style)
+    path = write(out, legend, _checked(items, len(legend.names)), style)
     with files.atomic(out / LEGEND_FILE) as temporary:
         temporary.write_text(json.dumps(legend.to_json(), indent=1), encoding="utf-8")
     return path
 
 
 def _checked(items: Iterable[Item], classes: int) -> Iterator[Item]:
-    for item in items:
+    for item in checks.each("items", items):
+        checks.kind("An entry of items", item, Item, "an")
+        checks.path_of("photograph", item.name)
+        if not isinstance(item.mask, np.ndarray):
+            raise Error(f"{item.name}: a mask is an array, (H, W) uint8; given {checks.shown(item.mask)}.")
         if item.mask.ndim != 2 or item.mask.dtype != np.uint8:
             raise Error(f"{item.name}: a mask is (H, W) uint8, this one {item.mask.shape} {item.mask.dtype}.")
         if (over := item.mask[(item.mask > classes) & (item.mask != images.IGNORE)]).size:

@@ -143,8 +143,6 @@ def key_field(record: Any, key: str, where: object) -> Key:
 
 def read(request: Request, documents: dict[Path, Any]) -> Found:
     """All images of the file, also those without annotation (negatives); several files are splits of one set."""
-    if request.crowds not in (None, *CROWDS):
-        raise Error(f"crowds is {' or '.join(map(repr, CROWDS))}, or None to decide; given {brief(request.crowds)}.")
     splits = [parse(path, data, request.notes) for path, data in documents.items()]
     categories = splits[0].categories
     if any(split.categories != categories for split in splits):

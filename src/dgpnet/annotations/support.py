@@ -1,5 +1,6 @@
 """Support sets: whatever format the masks are in, one value comes out."""
 
+import os
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -9,14 +10,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dgpnet import images
+from dgpnet import checks, images
 from dgpnet.annotations import coco, cvat, folder, labelme, labelstudio, panoptic, via, yolo
 from dgpnet.annotations.legend import LEGEND_FILE, Legend
 from dgpnet.annotations.reading import (
     IGNORED,
+    MOST_NAMES,
     Found,
     Request,
-    brief,
     files_in,
     json_of,
     only,
@@ -29,7 +30,7 @@ from dgpnet.errors import Error, refusal
 #: Bytes of a legend.
 _LARGEST_LEGEND: Final = 1 << 20
 #: What fits into a mask of bytes beside background and ignore.
-_MOST_CLASSES: Final = 254
+MOST_CLASSES: Final = 254
 #: Pixels that are counted at a time: NumPy makes eight bytes of each.
 _COUNTED: Final = 1 << 20
 #: Problems after which no more photographs are looked at.
@@ -130,16 +131,21 @@ def read_support(
     Everything wrong with the set is said in one Error. Every class must be shown by a mask; photographs that show
     none are negative examples.
     """
-    path = _path(path, "path")
-    if classes is not None:
-        _check_chosen(classes)
-    if not path.exists():
+    request = Request(
+        Path(checks.path_of("support set", path)),
+        None if photos is None else Path(checks.path_of("photographs' folder", photos)),
+        None if names is None else checks.names("names", names, MOST_NAMES),
+        None if crowds is None else checks.choice("crowds", crowds, coco.CROWDS),
+        checks.whole("max_pixels", max_pixels, 1),
+    )
+    wanted = None if classes is None else checks.names("classes", classes, MOST_NAMES)
+    path = request.path
+    if not os.path.lexists(path):
         raise Error(f"There is no support set at {path}; expected one of: {_KNOWN}.")
-    request = Request(path, None if photos is None else _path(photos, "photos"), names, crowds, max_pixels)
     format_, found = _recognised(request)
     if found.names and (legend := _legend_beside(path)) is not None:
         found = found.known_by(legend)
-    chosen = found.names if classes is None else tuple(classes)
+    chosen = found.names if wanted is None else wanted
     _check_names(path, chosen, found.names)
     number = {name: position for position, name in enumerate(chosen, 1)}
     lookup = np.array([0, *(number.get(name, 0) for name in found.names), 0], np.uint8)
@@ -179,19 +185,6 @@ def _legend_beside(path: Path) -> Legend | None:
             data = json_of(read_bytes(file, _LARGEST_LEGEND), file)
             return Legend.from_json(data if isinstance(data, dict) else {})
     return None
-
-
-def _check_chosen(classes: Any) -> None:
-    some = isinstance(classes, Sequence) and not isinstance(classes, (str, bytes)) and len(classes) > 0
-    if not some or not all(isinstance(name, str) for name in classes) or len(set(classes)) < len(classes):
-        raise Error(f"classes={brief(classes)}: expected a list of at least one name, each once.")
-
-
-def _path(value: Any, what: str) -> Path:
-    try:
-        return Path(value)
-    except TypeError:
-        raise Error(f"{what} is the path of a file or folder; given {brief(value)}.") from None
 
 
 def _recognised(request: Request) -> tuple[str, Found]:
@@ -247,8 +240,8 @@ def _check_names(path: Path, names: tuple[str, ...], known: tuple[str, ...]) -> 
     unknown = [name for name in names if name not in known]
     if unknown:
         raise Error(f"{path} has no class {', '.join(map(str, unknown))}; it has {', '.join(known) or 'none'}.")
-    if len(names) > _MOST_CLASSES:
-        raise Error(f"{path} has {len(names)} classes, at most {_MOST_CLASSES} are possible; choose some with classes.")
+    if len(names) > MOST_CLASSES:
+        raise Error(f"{path} has {len(names)} classes, at most {MOST_CLASSES} are possible; choose some with classes.")
 
 
 def _missing(

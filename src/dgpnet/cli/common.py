@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dgpnet.cli.parsing import names as listed
+from dgpnet.errors import printable
 
 if TYPE_CHECKING:
     from dgpnet.annotations import SupportSet
@@ -91,12 +92,6 @@ def tell(notes: Sequence[str]) -> None:
     """What was decided, left out or kept, on stderr, a line each."""
     for note in notes:
         typer.echo(f"note: {printable(note)}", err=True)
-
-
-def printable(text: object) -> str:
-    """The text in one line that any terminal can show: file names may have any byte in them."""
-    shown = str(text).encode("utf-8", "backslashreplace").decode()
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
 
 
 def describe(concept: Concept) -> str:

@@ -20,11 +20,11 @@ from dgpnet.cli.common import (
     Support,
     describe,
     learned,
-    printable,
     read_painted,
     tell,
 )
 from dgpnet.cli.progress import progress
+from dgpnet.errors import printable
 from dgpnet.images import MAX_PIXELS
 
 if TYPE_CHECKING:

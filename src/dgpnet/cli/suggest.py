@@ -17,10 +17,10 @@ from dgpnet.cli.common import (
     Names,
     Photos,
     learned,
-    printable,
     read_painted,
     tell,
 )
+from dgpnet.errors import printable
 
 
 def suggest(

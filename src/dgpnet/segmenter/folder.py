@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from dgpnet import checks
 from dgpnet.annotations import SupportSet
 from dgpnet.errors import Error
 from dgpnet.segmenter.concept import Concept
@@ -71,13 +72,19 @@ def segment_folder(
     options: those of `Options`, by name: overlay=True, formats=["coco"], …
     """
     asked = Options.of(options)
+    checks.kind("concept", concept, Concept)
+    again, place = checks.flag("again", again), Path(checks.path_of("folder", out))
+    painted = None if painted is None else checks.kind("painted", painted, SupportSet)
+    if advance is not None and not callable(advance):
+        raise Error(f"advance is a function of two numbers; given {checks.shown(advance)}.")
     if asked.min_likeness and not concept.segmenter.network.config.similarity:
         raise Error("This model has no plain similarity to tell likeness by; leave min_likeness out.")
-    given = [photographs] if isinstance(photographs, str | os.PathLike) else photographs
-    paths = [one for one in given if not isinstance(one, Photograph)]
+    listed = [photographs] if isinstance(photographs, str | os.PathLike) else photographs
+    given = list(checks.each("photographs", listed, single=3))
+    paths = [checks.path_of("photograph", one) for one in given if not isinstance(one, Photograph)]
     found = [one for one in given if isinstance(one, Photograph)]
-    found += find_photographs(paths, out=out) if paths else []
-    ledger = Ledger(Path(out), Round.now(concept, asked.shaping(), asked.afterwards()), again=again)
+    found += find_photographs(paths, out=place) if paths or not found else []
+    ledger = Ledger(place, Round.now(concept, asked.shaping(), asked.afterwards()), again=again)
     with ledger:
         found = with_keys({one.name: one.path for one in found}, ledger.keys)
         todo = [photo for photo in found if not ledger.is_done(photo)]

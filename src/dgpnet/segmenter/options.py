@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from dgpnet.annotations import FORMATS
-from dgpnet.errors import Error, shortened
+from dgpnet import checks
+from dgpnet.annotations import FORMATS, MOST_SIMPLIFIED
+from dgpnet.checks import shown
+from dgpnet.errors import Error
 from dgpnet.images import MAX_PIXELS
 from dgpnet.segmenter.concept import check_threshold
 
@@ -18,22 +19,24 @@ def _afterwards(default: Any) -> Any:
     return field(default=default, metadata={"afterwards": True})
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _formats(name: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise Error(f"{name} is a list of names; given {shown(value)}.")
+    return tuple(dict.fromkeys(checks.choice("format", one, FORMATS) for one in value))
 
 
-#: What options of each type are, in words, and how to tell.
-KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "bool": ("True or False", lambda value: isinstance(value, bool)),
-    "int": ("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
-    "float": ("a number", _is_number),
-    "float | None": ("a number or None", lambda value: value is None or _is_number(value)),
-    "str": ("text", lambda value: isinstance(value, str)),
-    "tuple[str, ...]": (
-        "a list of names",
-        lambda value: isinstance(value, list | tuple) and all(isinstance(one, str) for one in value),
-    ),
+#: How each option that is not True or False is checked.
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "min_area": lambda name, value: checks.whole(name, value, 0, _LARGEST),
+    "threshold": lambda name, value: check_threshold(value),
+    "min_likeness": lambda name, value: checks.number(name, value, 0, 1),
+    "max_pixels": lambda name, value: checks.whole(name, value, 1, _LARGEST),
+    "formats": _formats,
+    "simplify": lambda name, value: checks.number(name, value, 0, MOST_SIMPLIFIED),
+    "prefix": lambda name, value: checks.kind(name, value, str),
 }
+#: Pixels that nothing has.
+_LARGEST = 10**15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,26 +78,13 @@ class Options:
         strange = [name for name in given if name not in known]
         if strange:
             raise Error(f"There is no option {strange[0][:60]}; there are {', '.join(known)}.")
-        formats = given.get("formats", ())
-        return Options(**{**given, "formats": formats if isinstance(formats, str) else tuple(dict.fromkeys(formats))})
+        return Options(**given)
 
     def __post_init__(self) -> None:
         for one in fields(self):
-            value, (what, fits) = getattr(self, one.name), KINDS[str(one.type)]
-            if not fits(value):
-                raise Error(f"{one.name.replace('_', '-')} is {what}; given {shortened(repr(value), 60)}.")
-        check_threshold(self.threshold)
-        if not 0 <= self.min_likeness <= 1:
-            raise Error(f"min-likeness lies between 0 and 1; given {self.min_likeness}.")
-        if self.max_pixels < 1:
-            raise Error(f"max-pixels is a number of pixels, at least 1; given {self.max_pixels}.")
-        if self.min_area < 0:
-            raise Error(f"min-area is a number of pixels, at least 0; given {self.min_area}.")
-        if not (math.isfinite(self.simplify) and self.simplify >= 0):
-            raise Error(f"simplify is a number of pixels, at least 0; given {self.simplify}.")
-        for name in self.formats:
-            if name not in FORMATS:
-                raise Error(f"There is no format {name[:60]!r}; formats are {', '.join(FORMATS)}.")
+            check = _CHECKS.get(one.name, checks.flag)
+            value = check(one.name.replace("_", "-"), getattr(self, one.name))
+            object.__setattr__(self, one.name, value)  # NumPy's numbers as Python's, which JSON can hold
 
     def shaping(self) -> dict[str, Any]:
         """What the files of a photograph depend on; the limit of pixels changes none that is there."""

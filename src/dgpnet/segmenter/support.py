@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from PIL import Image
 from torch import Tensor
 
 from dgpnet.annotations.legend import Legend
-from dgpnet.checks import each, path_of, shown
+from dgpnet.checks import each, names, path_of
 from dgpnet.errors import Error, Notice
 from dgpnet.images import IGNORE, MEAN, STD, distinct, photo_size, read_mask, read_photo, resize_mask, resize_photo
 from dgpnet.segmenter.streams import ahead
@@ -123,8 +123,8 @@ def read_examples(
     Whether every class is shown is for the caller to check: further examples need not show all of them.
     first: the number (from 0) of the first example, by which those without a file name are called.
     """
-    given = classes if classes is None or isinstance(classes, Legend) else Legend.of(_names(classes))
     coded = isinstance(classes, Legend)
+    given = classes if classes is None or isinstance(classes, Legend) else _named(classes)
     with closing(ahead(_pairs(photos, masks), lambda pair: _read(*pair, config, first, coded), cost=_cost)) as stream:
         read = [future.result() for _, future in stream]
     if not read:
@@ -236,16 +236,9 @@ def _name(source: ImageSource, otherwise: str) -> str:
     return path_of("mask", source) if isinstance(source, str | os.PathLike) else otherwise
 
 
-def _names(classes: Iterable[str]) -> tuple[str, ...]:
-    """Names that a caller gave, checked."""
-    names = tuple(islice(each("classes", classes), MAX_CLASSES + 1))
-    texts = all(isinstance(name, str) for name in names)
-    if not names or not texts or len(set(names)) < len(names):
-        listed = ", ".join(map(shown, names[:4])) + " …" * (len(names) > 4)
-        raise Error(f"classes is a list of names, at least one and each name once; given {listed or 'none'}.")
-    if len(names) > MAX_CLASSES:
-        raise Error(f"At most {MAX_CLASSES} classes fit into an 8-bit mask; given more: learn them in parts.")
-    return names
+def _named(classes: Iterable[str]) -> Legend:
+    """Classes by the names that a caller gave."""
+    return Legend.of(names("classes", classes, MAX_CLASSES))
 
 
 def _numbered(largest: int) -> Legend:
