@@ -303,6 +303,17 @@ def test_suggest_orders_photographs_with_and_without_a_support(here, model, caps
     assert len(json.loads(capsys.readouterr().out)["suggested"]) == 2
 
 
+def test_suggest_names_nothing_that_is_annotated_already(here, model, capsys):
+    shown = here / "painted" / "images"
+    (here / "photos" / "renamed.png").write_bytes(next(shown.iterdir()).read_bytes())
+    words = ["suggest", "--budget", "99", "--support", "painted", "--model", model]
+    assert run([*words, "photos"]) == 0
+    suggested = capsys.readouterr().out
+    assert "photos" in suggested and "renamed" not in suggested
+    assert run([*words, "painted/images"]) == 2
+    assert "annotated already" in capsys.readouterr().err
+
+
 def test_suggest_leaves_out_what_cannot_be_read(here, model, capsys):
     (here / "photos" / "bad.jpg").write_bytes(b"")
     assert run(["suggest", "photos", "--budget", "9", "--model", model]) == 1

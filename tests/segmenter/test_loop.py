@@ -125,6 +125,15 @@ def test_a_mask_saved_again_without_a_change_is_no_edit(here, segmenter):
     assert masks.is_ours(path)
 
 
+@pytest.mark.parametrize("mode", ["RGB", "RGBA"])
+def test_a_mask_saved_again_in_colours_is_no_edit(here, segmenter, mode):
+    run(here, segmenter)
+    path = here / "found" / "masks" / "0000.png"
+    Image.open(path).convert(mode).save(path)
+    assert run(here, segmenter).edited == 0
+    assert masks.is_ours(path)
+
+
 def test_a_folder_by_its_name_alone(here, segmenter):
     concept, _ = learn(segmenter, here / "painted")
     assert segment_folder(concept, str(here / "photos"), here / "found", formats=["coco", "coco"]).done == 5

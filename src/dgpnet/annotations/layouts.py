@@ -90,7 +90,10 @@ def _places(root: Path, photos: Path | None) -> list[Place]:
     if folders:
         beside = photos or _only(root, [f for f in _folders(root) if f.name.lower() in IMAGES])
         if beside is None:
-            raise Error(f"{root} has {folders[0].name}/ and no images/; put the photographs in {root / 'images'}.")
+            raise Error(
+                f"{root} has {folders[0].name}/ and no images/; put the photographs in {root / 'images'}, or say where "
+                "they are with --images (photos= in Python)."
+            )
         return [Place(beside, folders[0])]
     if splits := _splits(root):
         return [place for split in splits for place in _places(split, photos)]

@@ -40,13 +40,16 @@ def suggest(
 ) -> None:
     """Which photographs to annotate first: those that would tell the most about all the others.
 
-    Prints one path a line, the most telling first. Works before any mask exists; with --support it goes on from there.
+    Prints one path a line, the most telling first. Works before any mask exists; with --support it goes on from there,
+    and suggests nothing that is annotated already.
 
     \b
     Example: dgpnet suggest photos/ --budget 5
     """
     from dgpnet.checks import whole
+    from dgpnet.errors import Error
     from dgpnet.segmenter import load
+    from dgpnet.segmenter.job import Painted
     from dgpnet.segmenter.photographs import find_photographs, masks_beside
     from dgpnet.segmenter.suggest import encode, order
 
@@ -60,6 +63,9 @@ def suggest(
         skip = [support, support / "masks"]
         skip += [] if painted is None else masks_beside(support, [example.photo for example in painted.examples])
     found = find_photographs(photos, skip=skip)
+    known = Painted(() if painted is None else painted.examples)
+    if not (found := [photo for photo in found if not known.has(photo.path)]):
+        raise Error("All these photographs are annotated already; give others, or go on with `dgpnet segment`.")
     segmenter = load(model, device=device)
     memory = None if support is None else learned(support, painted, segmenter).memory
     pool = encode(segmenter, [photo.path for photo in found])

@@ -152,7 +152,9 @@ class Job:
         if not path.is_file() or path.stat().st_size == 0 or self._is_ours(path, photo.key):
             return None
         try:
-            return masks.read(path, self.concept.legend, size)
+            found = masks.read(path, self.concept.legend, size)
+            # Saved again in another way (in colours, say), but with nothing changed, is no edit either.
+            return None if masks.digest(found, self.concept.legend) == self._written(photo.key) else found
         except Error as error:
             aside = put_aside(self.out, path)
             self.notes.append(f"{error} It is kept as {aside}, and the photograph is segmented anew.")
@@ -160,12 +162,15 @@ class Job:
 
     def _is_ours(self, path: Path, key: str) -> bool:
         """Whether a mask is as a job wrote it: by its seal, or, where a program has stripped that, by the record."""
-        before = self.ledger.entries.get(key)
-        found = before.digest if before is not None and not before.figures.edited else None
         try:
-            return masks.is_ours(path) or masks.digest_of(path) == found
+            return masks.is_ours(path) or masks.digest_of(path) == self._written(key)
         except Error:
             return False  # damaged; or saved in another way, and a mask all the same
+
+    def _written(self, key: str) -> str | None:
+        """The digest of the mask that a job wrote; None where there is none, or a person made it."""
+        before = self.ledger.entries.get(key)
+        return before.digest if before is not None and not before.figures.edited else None
 
     def _results(self, group: list[Decoded], batch: int) -> Iterator[tuple[Decoded, Result]]:
         """What the network finds in each, or a person did; a batch too large for the device is cut in half."""
@@ -345,10 +350,21 @@ class Painted:
 
     def mask(self, path: Path, size: tuple[int, int]) -> NDArray[np.uint8] | None:
         """What was painted on the photograph of this file; None where nothing was."""
-        example = self._by_path.get(os.path.realpath(path))
-        if example is None and (same := self._by_size.get(path.stat().st_size)):
-            example = same.get(_content(path))
+        example = self._example(path)
         return example.mask if example is not None and example.size == size else None
+
+    def has(self, path: Path) -> bool:
+        """Whether the photograph of this file was painted; not so where it cannot be read."""
+        with suppress(OSError):
+            return self._example(path) is not None
+        return False
+
+    def _example(self, path: Path) -> Example | None:
+        """The example whose photograph this file is."""
+        known = self._by_path.get(os.path.realpath(path))
+        if known is None and (same := self._by_size.get(path.stat().st_size)):
+            return same.get(_content(path))
+        return known
 
 
 def _content(path: str | Path) -> bytes:

@@ -45,11 +45,11 @@ def write(path: Path, mask: NDArray[np.uint8], legend: Legend) -> str:
         palette[IGNORE] = _ignore_colour(legend)
         palette[list(legend.values)] = legend.colours
         image.putpalette(palette.tobytes())
-    digest, text = _digest(pixels), PngInfo()
-    text.add_text(SEAL, digest)
+    own, text = _digest(pixels), PngInfo()
+    text.add_text(SEAL, own)
     with atomic(path) as temporary:
         image.save(temporary, format="PNG", compress_level=COMPRESSION, pnginfo=text)
-    return digest
+    return own
 
 
 def read(path: Path, legend: Legend, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
@@ -72,6 +72,11 @@ def read(path: Path, legend: Legend, size: tuple[int, int] | None = None) -> NDA
     return numbers
 
 
+def digest(mask: NDArray[np.uint8], legend: Legend) -> str:
+    """Digest of what `write` would write."""
+    return _digest(legend.applied(mask))
+
+
 def digest_of(path: Path) -> str:
     """Digest of what a mask file shows; an Error where it cannot be read."""
     return _opened(path)[0]
@@ -79,8 +84,8 @@ def digest_of(path: Path) -> str:
 
 def is_ours(path: Path) -> bool:
     """Whether a file is, to the pixel, a mask that a job wrote, for whichever photograph."""
-    digest, seal = _opened(path)
-    return digest == seal
+    own, seal = _opened(path)
+    return own == seal
 
 
 def _opened(path: Path) -> tuple[str, str]:
