@@ -12,7 +12,7 @@ from dgpnet.errors import Error
 from dgpnet.segmenter import ledger as module
 from dgpnet.segmenter import masks
 from dgpnet.segmenter.figures import Figures
-from dgpnet.segmenter.ledger import Entry, Ledger, stamp
+from dgpnet.segmenter.ledger import Entry, Ledger, checksum, stamp
 from dgpnet.segmenter.photographs import Photograph
 from dgpnet.segmenter.rounds import Round
 from tests.tiny import scene
@@ -36,8 +36,8 @@ def done(out: Path, photo: Photograph, made_with: str = ROUND.made_with) -> tupl
         path.parent.mkdir(parents=True, exist_ok=True)
     digest = masks.write(mask, scene(0)[1], Legend.of(["mug"]))
     other.write_bytes(b"picture")
-    path, files = os.path.realpath(photo.path), {f"report/{photo.key}.jpg": 7}
-    entry = Entry(photo.name, photo.key, path, stamp(photo.path), made_with, stamp(mask), digest, files, FIGURES)
+    path, files = os.path.realpath(photo.path), {f"report/{photo.key}.jpg": checksum(other)}
+    entry = Entry(photo.name, photo.key, path, stamp(photo.path), made_with, checksum(mask), digest, files, FIGURES)
     return entry, [mask, other]
 
 
@@ -72,6 +72,20 @@ def test_a_result_counts_only_as_it_was_written(tmp_path, photo):
     assert Ledger(out, ROUND).is_done(photo)
     other.write_bytes(b"")
     assert not Ledger(out, ROUND).is_done(photo)
+
+
+def test_a_byte_that_a_disk_lost_is_noticed_though_size_and_time_stay(tmp_path, photo):
+    out = tmp_path / "out"
+    with Ledger(out, ROUND) as ledger:
+        ledger.add(*done(out, photo))
+    for path in (out / "masks" / "mug.png", out / "report" / "mug.jpg"):
+        whole, status = path.read_bytes(), path.stat()
+        half = len(whole) // 2
+        path.write_bytes(whole[:half] + bytes([whole[half] ^ 1]) + whole[half + 1 :])
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+        assert not Ledger(out, ROUND).is_done(photo)
+        path.write_bytes(whole)
+    assert Ledger(out, ROUND).is_done(photo)
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

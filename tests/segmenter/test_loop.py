@@ -219,6 +219,22 @@ def test_only_what_depends_on_an_option_is_done_again(here, segmenter, monkeypat
     assert run(here, segmenter, formats=["coco", "labelme"], max_pixels=10**7).before == 5
 
 
+@pytest.mark.parametrize("format", ["coco", "voc"])
+def test_a_damaged_annotation_is_no_edit(here, segmenter, format):
+    options = {"formats": [format, "labelme"]}
+    run(here, segmenter, **options)
+    folder = here / "found" / "annotations"
+    path = next(
+        one for one in (folder / "coco.json", folder / "voc" / "SegmentationClass" / "0000.png") if one.exists()
+    )
+    whole = path.read_bytes()
+    for damaged in (b"", whole[: len(whole) // 2]):
+        path.write_bytes(damaged)
+        outcome = run(here, segmenter, **options)
+        assert path.read_bytes() == whole
+        assert any("is damaged" in note and "aside/" in note for note in outcome.notes)
+
+
 def test_annotations_that_somebody_edited_are_left_or_put_aside(here, segmenter):
     options = {"formats": ["labelme"]}
     run(here, segmenter, **options)

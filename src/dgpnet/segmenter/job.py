@@ -31,7 +31,7 @@ from dgpnet.pictures import overlay, save
 from dgpnet.segmenter import masks
 from dgpnet.segmenter.concept import Concept
 from dgpnet.segmenter.figures import Figures
-from dgpnet.segmenter.ledger import Entry, Ledger, Stamp, stamp
+from dgpnet.segmenter.ledger import Entry, Ledger, Stamp, checksum, stamp
 from dgpnet.segmenter.options import Options
 from dgpnet.segmenter.outputs import (
     counts,
@@ -122,7 +122,7 @@ class Job:
                     advance(seen)
             self.ledger.settle()
         except OSError as error:
-            raise Unwritable(f"{error.filename or self.out}: {error.strerror or error}.") from error
+            raise Unwritable(_told(error, self.out)) from error
 
     # -- the three stages ----------------------------------------------------------------------------------------------
 
@@ -240,9 +240,9 @@ class Job:
                 path=os.path.realpath(decoded.photo.path),
                 stamp=decoded.stamp,
                 made_with=self.ledger.now.made_with,
-                mask=stamp(mask),
+                mask=checksum(mask),
                 digest=digest,
-                files={path.relative_to(self.out).as_posix(): path.stat().st_size for path in files},
+                files={path.relative_to(self.out).as_posix(): checksum(path) for path in files},
                 figures=figures,
             )
             self.ledger.add(entry, [mask, *files])
@@ -312,10 +312,10 @@ class Job:
             write_summary(self.out, self.ledger.now, legend.names, entries, self.failures)
             write_report(self.out / "report", legend, entries, self.failures)
         except (Error, OSError) as error:
-            raise Unwritable(str(error)) from error
+            raise Unwritable(_told(error, self.out)) from error
         problems = [problem for format in self.options.formats if (problem := self._annotate(format, entries))]
         if problems:
-            raise Unwritable(problems[0])
+            raise Unwritable(" ".join(problems))
 
     def _annotate(self, format: str, entries: Sequence[Entry]) -> str | None:
         """Write one of the formats; what went wrong, in a sentence."""
@@ -323,9 +323,10 @@ class Job:
             path, notes = write_annotations(self.out, self.concept.legend, self._items(entries), format, self.options)
         except (Error, OSError) as error:
             # Said of where it would have been, not of where it was made ready.
-            return f"{format}: {error}".replace(str(stage_of(self.out)), str(self.out / "annotations"))
+            told = f"{format}: {_told(error, self.out)}"
+            return told.replace(str(stage_of(self.out)), str(self.out / "annotations"))
         self.annotations[format] = path
-        self.notes += notes
+        self.notes += [note for note in notes if note not in self.notes]  # the legend is of all formats
         return None
 
     def _items(self, entries: Sequence[Entry]) -> Iterator[Item]:
@@ -388,6 +389,13 @@ def _pixels(photo: Photograph) -> int:
     except (Error, OSError):
         return 0
     return pixels_of(photo.path)
+
+
+def _told(error: Error | OSError, place: Path) -> str:
+    """What went wrong in a sentence; of the system's errors, which know where, the place as well."""
+    if isinstance(error, OSError):
+        return f"{error.filename2 or error.filename or place}: {error.strerror or error}."
+    return str(error)
 
 
 def _sentence(photo: Photograph, error: BaseException) -> str:

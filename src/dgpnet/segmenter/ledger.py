@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -29,8 +30,8 @@ class Entry:
 
     name, key   of the photograph · path, stamp: where it lay, and whether it has changed
     made_with   the round it is of (`Round.made_with`)
-    mask        stamp of the mask file · digest: of its pixels
-    files       path below the output folder -> bytes, of every other file of the photograph
+    mask        checksum of the mask file · digest: of its pixels
+    files       path below the output folder -> checksum, of every other file of the photograph
     figures     what is told of it
     """
 
@@ -39,7 +40,7 @@ class Entry:
     path: str
     stamp: Stamp
     made_with: str
-    mask: Stamp
+    mask: int
     digest: str
     files: dict[str, int]
     figures: Figures
@@ -50,8 +51,7 @@ class Entry:
         try:
             given = {field.name: record[field.name] for field in fields(Entry)}
             figures = Figures.of(given["figures"])
-            stamps = {name: (int(given[name][0]), int(given[name][1])) for name in ("stamp", "mask")}
-            entry = Entry(**{**given, **stamps, "figures": figures})
+            entry = Entry(**{**given, "stamp": (int(given["stamp"][0]), int(given["stamp"][1])), "figures": figures})
             inside = all(_stays_inside(name) for name in (entry.key, *entry.files))
         except (KeyError, TypeError, ValueError, IndexError, AttributeError):
             return None
@@ -62,6 +62,11 @@ def stamp(path: Path) -> Stamp:
     """Bytes and time of change of a file."""
     status = path.stat()
     return status.st_size, status.st_mtime_ns
+
+
+def checksum(path: Path) -> int:
+    """CRC-32 of a file's bytes: a disk may lose some and keep size and time."""
+    return zlib.crc32(path.read_bytes())
 
 
 class Ledger:
@@ -156,9 +161,9 @@ class Ledger:
     def _is_whole(self, entry: Entry) -> bool:
         mask = self.out / "masks" / f"{entry.key}.png"
         try:
-            if any((self.out / name).stat().st_size != size for name, size in entry.files.items()):
+            if any(checksum(self.out / name) != known for name, known in entry.files.items()):
                 return False
-            return stamp(mask) == entry.mask or masks.digest_of(mask) == entry.digest
+            return checksum(mask) == entry.mask or masks.digest_of(mask) == entry.digest
         except (OSError, Error):
             return False
 

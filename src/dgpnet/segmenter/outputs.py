@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from dgpnet.annotations import Item, export, outlines
 from dgpnet.annotations.legend import Legend
 from dgpnet.annotations.shapes import Patch
 from dgpnet.files import Journal, atomic, file_digest
-from dgpnet.images import COMPRESSION, IGNORE
+from dgpnet.images import COMPRESSION, IGNORE, read_mask
 from dgpnet.segmenter.options import Options
 from dgpnet.segmenter.photographs import RECORD
 
@@ -77,10 +78,12 @@ def write_annotations(
     for name, file in files.items():
         target, known = folder / name, ours.get(name, [])
         if target.is_file() and file_digest(target) not in (*known, now[name]):
-            if known[-1:] == [now[name]]:
+            whole = _is_whole(target)
+            if whole and known[-1:] == [now[name]]:
                 notes.append(f"annotations/{name} was edited by hand and is left as it is.")
                 continue
-            notes.append(f"annotations/{name} was edited by hand; it is kept as {put_aside(out, target)}.")
+            what = "was edited by hand" if whole else "is damaged"
+            notes.append(f"annotations/{name} {what}; it is kept as {put_aside(out, target)}.")
         target.parent.mkdir(parents=True, exist_ok=True)
         os.replace(file, target)
     shutil.rmtree(stage, ignore_errors=True)
@@ -125,3 +128,15 @@ def put_aside(out: Path, path: Path) -> str:
     )
     os.replace(path, free)
     return free.relative_to(out).as_posix()
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a file may be a person's edit: not one that is empty, or no longer the JSON or picture that it was."""
+    try:
+        if path.suffix == ".json":
+            json.loads(path.read_bytes())
+        elif path.suffix == ".png":
+            read_mask(path)
+        return path.stat().st_size > 0
+    except (ValueError, RecursionError):  # an Error is one
+        return False
