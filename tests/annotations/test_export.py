@@ -227,8 +227,7 @@ def test_odd_names_break_no_writer(tmp_path: Path, photo: Callable[..., Path], f
     if format_ == "labelstudio":
         address = json.loads(path.read_text())[0]["data"]["image"]
         assert unquote(address, errors="surrogateescape").endswith(f"?d={ODD}")
-    else:
-        np.testing.assert_array_equal(read_back(format_, path, tmp_path / "photos", 1)[0] > 0, ONE > 0)
+    np.testing.assert_array_equal(read_back(format_, path, tmp_path / "photos", 1)[0] > 0, ONE > 0)
 
 
 @pytest.mark.parametrize("format_", [name for name in FORMATS if name != "yolo"])

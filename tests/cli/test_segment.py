@@ -303,6 +303,22 @@ def test_suggest_orders_photographs_with_and_without_a_support(here, model, caps
     assert len(json.loads(capsys.readouterr().out)["suggested"]) == 2
 
 
+@pytest.mark.parametrize(
+    "words", [["", "photos", "--out", "f"], ["painted", "", "--out", "f"], ["painted", "photos", "--out", ""]]
+)
+def test_an_empty_argument_is_not_the_folder_one_is_in(here, capsys, words):
+    before = files(here)
+    assert run(["segment", *words]) == 2
+    assert "empty" in capsys.readouterr().err
+    assert files(here) == before
+
+
+@pytest.mark.parametrize("out", [".", "/", "mug", "photos"])
+def test_a_concept_needs_the_name_of_a_file(here, capsys, out):
+    assert run(["learn", "painted", "--out", out]) == 2
+    assert ".concept" in capsys.readouterr().err
+
+
 def test_suggest_names_nothing_that_is_annotated_already(here, model, capsys):
     shown = here / "painted" / "images"
     (here / "photos" / "renamed.png").write_bytes(next(shown.iterdir()).read_bytes())

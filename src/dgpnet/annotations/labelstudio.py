@@ -141,7 +141,9 @@ def _photo_names(data: dict[str, Any], where: object) -> list[str]:
                 parts = PurePosixPath(name).parts
                 ends = ["/".join(parts[start:]) for start in range(len(parts[:10]))]  # under whatever folder it was
                 names = [name, *ends[1:], re.sub(r"^[0-9a-f]{8}-", "", parts[-1])]
-                return list(dict.fromkeys(each for way in names for each in (way, unquote(way))))
+                return list(
+                    dict.fromkeys(each for way in names for each in (way, unquote(way, errors="surrogateescape")))
+                )
     raise Error(f"{where}: none of its data is the address of a photograph; export a project with images.")
 
 
@@ -149,12 +151,12 @@ def _addressed(address: str) -> list[str]:
     """The path in an address."""
     try:
         url = urlsplit(address)
-        if url.query and (local := parse_qs(url.query).get("d")):
+        if url.query and (local := parse_qs(url.query, errors="surrogateescape").get("d")):
             return local
     except ValueError:
         return [address]
     if url.scheme or address.startswith("/data/"):
-        return [PurePosixPath(unquote(url.path)).name]
+        return [PurePosixPath(unquote(url.path, errors="surrogateescape")).name]
     return [address]
 
 

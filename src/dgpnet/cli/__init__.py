@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import pairwise
 from types import FrameType
 from typing import Annotated, Any
 
@@ -53,6 +54,9 @@ Example: dgpnet segment painted/ photos/ --out masks/ --overlay
 def run(arguments: Sequence[str]) -> int:
     """Run one command line, e.g. `["learn", "painted", "--out", "mug.concept"]`, and return its exit code."""
     words = list(arguments)
+    empty = [option for option, word in pairwise(["", *words]) if not word and option != "--prefix"]
+    if empty:  # an unset variable of a script would be the folder that it runs in
+        return _say("An argument is empty; give a name, or leave it out.", 2)
     name = next((word for word in words if not word.startswith("-")), None)
     previous = _interrupt_on_terminate()
     try:
