@@ -197,6 +197,7 @@ def put(key: str, value: Any, of: str = "annotations") -> Any:
         ("not json", "not JSON"),
         ("", "not JSON"),
         ("[" * 100_000, "nested too deeply|not JSON"),
+        ('{"images": [], "annotations": [], "categories": [], "images": []}', "'images' stands twice"),
         ({"images": [], "categories": []}, "'annotations' is missing"),
         (broken(lambda data: data.__setitem__("images", {})), "'images' is {}, expected a list"),
         (broken(lambda data: data.__setitem__("categories", [3])), "expected an object"),

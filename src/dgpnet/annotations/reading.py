@@ -3,6 +3,7 @@
 import json
 import math
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
@@ -280,13 +281,22 @@ def read_json(path: Path) -> Any:
 def json_of(data: bytes, path: Path) -> Any:
     """What the bytes of the file at `path` hold as JSON."""
     try:
-        return json.loads(_text_of(data, path))
+        return json.loads(_text_of(data, path), object_pairs_hook=_once)
     except RecursionError:
         raise Error(f"{path} is nested too deeply to be an annotation file; export it again.") from None
     except Error:
         raise
     except ValueError as error:
         raise Error(f"{path} is not JSON ({error}); export it again.") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; a key that stands twice would silently be the last of them."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise ValueError(f"{brief(twice)} stands twice in one object")
+    return found
 
 
 _KINDS = {dict: "an object", list: "a list", str: "text", int: "a whole number", float: "a number"}
