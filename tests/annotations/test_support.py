@@ -61,7 +61,7 @@ def test_several_annotation_files_in_a_folder_are_not_guessed_between(
 
 @pytest.mark.parametrize("classes", [[], ["a", "a"], "mug", 3, [3], [["mug"]]])
 def test_a_choice_of_classes_is_checked(tmp_path: Path, classes: object) -> None:
-    with pytest.raises(Error, match="each once"):
+    with pytest.raises(Error, match="classes is a list"):
         read_support(tmp_path, classes=classes)
 
 
@@ -86,7 +86,7 @@ def test_every_format_is_named_to_those_who_give_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", [None, 3, b"a", ["a"]])
 def test_what_is_no_path_is_refused(path: object) -> None:
-    with pytest.raises(Error, match="path is the path of a file or folder"):
+    with pytest.raises(Error, match="The path of a support set is a text"):
         read_support(path)
 
 

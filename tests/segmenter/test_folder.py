@@ -55,6 +55,15 @@ def test_every_photograph_gets_its_mask_in_the_folders_of_the_input(tmp_path, co
         assert files(tmp_path / "out" / "report" / kind) == {f"{photo.key}.{suffix}" for photo in photos}
 
 
+def test_a_photograph_too_long_for_an_overlay_costs_no_other_one(tmp_path, concept):
+    photos = write_photos(tmp_path / "photos", 2)
+    Image.new("RGB", (70_000, 1)).save(photos / "long.png")
+    outcome = segment_folder(concept, photos, tmp_path / "out", overlay=True)
+    assert (outcome.done, outcome.stopped, list(outcome.failures)) == (2, None, ["long.png"])
+    assert "--overlay" in outcome.failures["long.png"]
+    assert segment_folder(concept, photos, tmp_path / "plain").done == 3
+
+
 def test_all_that_can_be_asked_for(tmp_path, concept):
     photos = find_photographs([write_photos(tmp_path / "photos", 4)])
     segment_folder(

@@ -51,6 +51,8 @@ from dgpnet.segmenter.support import Prepared, pixels_of, prepare
 
 #: Bytes that the name of a file may have on common disks, its suffix left out.
 LONGEST_NAME = 251
+#: Pixels that a side of a JPEG can have.
+LONGEST_JPEG = 65_500
 
 
 class Unwritable(Exception):
@@ -131,6 +133,11 @@ class Job:
         _check_file(photo)
         mark = stamp(photo.path)
         image = open_photo(photo.path, max_pixels=self.options.max_pixels)
+        if self.options.overlay and max(image.size) > LONGEST_JPEG:
+            raise Error(
+                f"{photo.path} is {max(image.size):,} pixels long, and an overlay has at most {LONGEST_JPEG:,}; cut it "
+                "into parts, or leave out --overlay."
+            )
         whole = np.array(image) if self.options.tile or self.options.overlay else None
         prepared = prepare(image, self.concept.segmenter.network.config)
         by_hand = self._by_hand(photo, prepared.size)
