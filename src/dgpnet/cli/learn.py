@@ -42,7 +42,8 @@ def learn(
     from dgpnet.segmenter import load
 
     if out.suffix != ".concept":
-        raise Error(f"A concept file ends in .concept, given {out}; try {out / 'it' if out.is_dir() else out}.concept.")
+        better = out / "it.concept" if out.is_dir() else out.with_suffix(".concept")
+        raise Error(f"A concept file ends in .concept, given {out}; try {better}.")
     if support.resolve() == out.resolve():
         raise Error(f"{out} is both what is learned from and what is written; choose another --out.")
     painted = read_painted(support, classes=classes, names=names, images=images, crowds=crowds)
