@@ -98,7 +98,7 @@ def write_report(report: Path, legend: Legend, entries: Sequence[Entry], failure
     of_all = totals(figures, legend.names)
     what = ", ".join(legend.names) if len(legend.names) <= NAMED else f"{len(legend.names)} classes"
     data = {
-        "title": f"{what} in {len(entries)} photographs",
+        "title": f"{what} in {len(entries)} photograph{'' if len(entries) == 1 else 's'}",
         "classes": [
             {"name": name, "colour": to_hex(colour), "value": value, "total": of_all[name]}
             for name, colour, value in zip(legend.names, legend.colours, legend.values, strict=True)
