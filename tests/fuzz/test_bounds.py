@@ -19,8 +19,10 @@ pytestmark = pytest.mark.fuzz
 SIDE = 4000
 #: Bytes that reading may take, and bytes of the largest file that is tried.
 MEMORY, LARGE = 256 << 20, 5_000_000
-#: Seconds of a processor. One is promised; on a busy machine, whose cores are shared, the same work takes several.
-SECONDS = 10.0
+#: Seconds of a processor; twice what is promised, since machines differ.
+SECONDS = 2.0
+#: How often the time is taken at most: a core that is shared with others counts their time, too.
+ATTEMPTS = 3
 
 ZIGZAG = [[n % SIDE, n % 2 * (SIDE - 1)] for n in range(100_000)]
 FLAT = [number for pair in ZIGZAG for number in pair]
@@ -82,12 +84,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def answered(path: Path) -> None:
     """In a set or a sentence, in time."""
+    assert any(_seconds(path) < SECONDS for _ in range(ATTEMPTS))
+
+
+def _seconds(path: Path) -> float:
     start = time.process_time()
     try:
         read_support(path)
     except Error as error:
         assert len(str(error)) <= LONGEST
-    assert time.process_time() - start < SECONDS
+    return time.process_time() - start
 
 
 @pytest.mark.parametrize("what", HOSTILE)
