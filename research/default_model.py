@@ -22,7 +22,7 @@ import torch
 import typer
 
 from dgpnet import __version__, data, weights
-from dgpnet.data.augment import Augmentation
+from dgpnet.augment import Augmentation
 from dgpnet.data.dataset import Dataset
 from dgpnet.devices import find_device
 from dgpnet.evaluation import EvaluationOptions, calibrate, evaluate, fit

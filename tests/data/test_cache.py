@@ -15,9 +15,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dgpnet.augment import Augmentation, render
 from dgpnet.data import Cache, Dataset, Mixture, build, cached, narrow, sample_batch, verify
 from dgpnet.data import cache as cache_module
-from dgpnet.data.augment import Augmentation, render
 from dgpnet.data.cache import keep_labels
 from dgpnet.errors import Error
 from dgpnet.files import cache_folder, write_record

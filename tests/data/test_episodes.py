@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
+from dgpnet.augment import STRONG, Augmentation
 from dgpnet.data import Mixture, build, draws
-from dgpnet.data.augment import STRONG, Augmentation
 from dgpnet.data.episodes import (
     Episode,
     absent_episodes,

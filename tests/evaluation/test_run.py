@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 
 from dgpnet import data
 from dgpnet.annotations.legend import Legend
-from dgpnet.data.augment import normalise
+from dgpnet.augment import normalise
 from dgpnet.data.dataset import Dataset
 from dgpnet.errors import Error
 from dgpnet.evaluation import run

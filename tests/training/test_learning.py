@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from dgpnet import data, metrics, weights
-from dgpnet.data.augment import NONE
+from dgpnet.augment import NONE
 from dgpnet.network import Config, DGPNet
 from dgpnet.training import Running, Source, TrainConfig, train
 from dgpnet.training.run import build_network

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dgpnet.data.augment import PAPER, STRONG, Augmentation, normalise, render
+from dgpnet.augment import PAPER, STRONG, Augmentation, normalise, render
 from dgpnet.data.cache import Cache, cached, verify
 from dgpnet.data.coco import coco
 from dgpnet.data.composites import composites

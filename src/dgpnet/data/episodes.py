@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from dgpnet.augment import DRAWS, PAPER, Augmentation, draw_parameters
 from dgpnet.data import draws
-from dgpnet.data.augment import DRAWS, PAPER, Augmentation, draw_parameters
 from dgpnet.data.dataset import IDS_OF_A_SET, Dataset
 from dgpnet.errors import Error
 

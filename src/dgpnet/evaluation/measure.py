@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from dgpnet import processor
-from dgpnet.data.augment import normalise
+from dgpnet.augment import normalise
 from dgpnet.data.dataset import Dataset, label_of
 from dgpnet.data.episodes import Episode
 from dgpnet.errors import Error

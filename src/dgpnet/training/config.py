@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from dgpnet.data.augment import PAPER, STRONG, Augmentation
+from dgpnet.augment import PAPER, STRONG, Augmentation
 from dgpnet.data.episodes import ProtocolName
 from dgpnet.errors import Error
 from dgpnet.network.config import PRESETS, Config

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dgpnet.data.augment import normalise
+from dgpnet.augment import normalise
 from dgpnet.data.dataset import Dataset
 from dgpnet.gp.kernels import Linear
 from dgpnet.learners import GaussianLearner

@@ -10,7 +10,7 @@ from PIL.Image import Image
 from torch import Tensor
 
 from dgpnet import pictures
-from dgpnet.data.augment import NONE
+from dgpnet.augment import NONE
 from dgpnet.data.dataset import Dataset
 from dgpnet.images import MEAN, STD
 from dgpnet.network import DGPNet

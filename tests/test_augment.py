@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from dgpnet.data import draws
-from dgpnet.data.augment import (
+from dgpnet.augment import (
     DRAWS,
     NONE,
     PAPER,
@@ -20,6 +19,7 @@ from dgpnet.data.augment import (
     normalise,
     render,
 )
+from dgpnet.data import draws
 from dgpnet.errors import Error
 from dgpnet.images import MEAN, STD
 

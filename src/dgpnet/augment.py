@@ -173,25 +173,28 @@ def render(
     photos: Tensor,
     masks: Tensor,
     index: Tensor,
-    class_id: Tensor,
+    class_id: Tensor | None,
     parameters: Tensor,
     size: int | None = None,
     *,
     plain: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Views of photographs with the mask of one class each.
+    """Views of photographs with the mask of one class each, or with all labels.
 
     photos: (N, 3, s, s) uint8, masks: (N, s, s) uint8 labels; index, class_id: (M,) long; parameters: (M, 18) float32.
     size: side of the view, s by default. plain: the caller knows that all views are whole photographs or their mirror
     images in their own colours (`Augmentation.plain`) at size s: nothing is interpolated then.
-    Returns normalised photographs (M, 3, size, size) float32 and masks (M, size, size) uint8: 1 the class, 255 ignore.
+    Returns normalised photographs (M, 3, size, size) float32 and masks (M, size, size) uint8: 1 the class, 255 ignore;
+    with class_id None the labels themselves, which are at most 253 then.
     Outside the photograph a view is ImageNet's mean colour and ignored.
     """
     side = photos.shape[-1]
     size = size or side
     pictures, labels = photos[index], masks[index]
-    found = (labels == (class_id % 256).to(torch.uint8)[:, None, None]).to(torch.uint8)
-    targets = torch.where(labels == IGNORE, labels, found)
+    targets = labels
+    if class_id is not None:
+        found = (labels == (class_id % 256).to(torch.uint8)[:, None, None]).to(torch.uint8)
+        targets = torch.where(labels == IGNORE, labels, found)
     if plain:
         if size != side:
             raise Error(f"Plain views have the size of the photographs, {side}; given {size}.")
