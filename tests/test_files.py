@@ -268,3 +268,26 @@ def test_differences_are_named_by_path_and_tuples_are_lists() -> None:
         "f null, not absent",
         "d absent, not []",
     ]
+
+
+def test_a_journal_on_a_full_disk_adds_nothing_and_goes_on_later(tmp_path: Path) -> None:
+    """Half a line, or one that comes later out of a buffer, would spoil what is added next."""
+    program = """
+import resource, sys
+from dgpnet.files import Journal
+with Journal(sys.argv[1]) as journal:
+    journal.add({"n": 1})
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60, hard))
+    try:
+        journal.add({"n": 2, "text": "x" * 1000})
+    except OSError:
+        print("full")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    journal.add({"n": 3})
+"""
+    path = tmp_path / "journal.jsonl"
+    told = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True)
+    journal = Journal(path)
+    assert told.stdout == "full\n"
+    assert [record["n"] for record in journal.read()] == [1, 3] and journal.damaged == 0

@@ -13,7 +13,7 @@ import sys
 import threading
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PureWindowsPath
 from types import TracebackType
 from typing import IO, Any, Self
@@ -143,7 +143,8 @@ class Journal:
 
     def __enter__(self) -> Self:
         """Open for `add`; after a torn line a new one is begun."""
-        self._file = self.path.open("a+b")
+        # Without a buffer: what could not be written must not be written later.
+        self._file = self.path.open("a+b", buffering=0)
         end = self._file.seek(0, os.SEEK_END)
         self._file.seek(max(0, end - 1))
         if self._file.read(1) not in (b"", b"\n"):
@@ -151,14 +152,20 @@ class Journal:
         return self
 
     def add(self, *records: Mapping[str, Any]) -> None:
-        """Add records, on the disk before this returns. Values are plain JSON."""
+        """Add records, all of them on the disk before this returns, or none where it raises. Values are plain JSON."""
         if self._file is None:
             raise RuntimeError("Records are added inside `with journal`.")
-        lines = b"".join(map(_sealed, records))
+        lines = memoryview(b"".join(map(_sealed, records)))
         with self._lock:
-            self._file.write(lines)
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            end = self._file.seek(0, os.SEEK_END)
+            try:
+                while lines:
+                    lines = lines[self._file.write(lines) :]
+                os.fsync(self._file.fileno())
+            except OSError:
+                with suppress(OSError):  # half a line would spoil the next one
+                    self._file.truncate(end)
+                raise
 
     def rewrite(self, records: list[dict[str, Any]]) -> None:
         """Put these records in place of all, whole or not at all; not while it is open for `add`."""

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from dgpnet.annotations import Example, Item, export, read_support
 from dgpnet.annotations.reading import LARGEST_FILE
 from dgpnet.annotations.support import BY_CONTENT, BY_PATH
 from dgpnet.errors import Error
+from tests.tiny import scene, write_support
 
 
 def test_a_mask_is_kept_small_and_given_out_as_it_was() -> None:
@@ -161,3 +163,28 @@ def test_real_annotations_are_read(data_root: Path, tmp_path: Path) -> None:
             assert value in example.mask
             found |= drawn
         np.testing.assert_array_equal(example.mask > 0, found)
+
+
+def test_a_partial_set_leaves_out_what_is_not_there(tmp_path: Path) -> None:
+    folder = write_support(tmp_path / "painted", 3, classes=2)
+    (folder / "images" / "2.png").unlink()
+    for mask in ("0.png", "1.png"):  # the second class is on the third photograph alone
+        values = np.array(Image.open(folder / "masks" / mask))
+        Image.fromarray(np.where(values == 2, 0, values).astype(np.uint8)).save(folder / "masks" / mask)
+    (folder / "classes.json").write_text('{"mug": 1, "spoon": 2}')
+    with pytest.raises(Error, match="no photograph"):
+        read_support(folder)
+    found = read_support(folder, partial=True)
+    assert [example.photo.name for example in found.examples] == ["0.png", "1.png"]
+    assert found.classes == ("mug",) and any("1 annotated photographs are not here" in note for note in found.notes)
+
+
+def test_a_partial_file_leaves_out_what_is_not_there(tmp_path: Path) -> None:
+    photo, mask = scene(0)
+    Image.fromarray(photo).save(tmp_path / "here.png")
+    export("coco", tmp_path, ["mug"], [Item("here.png", mask), Item("elsewhere.png", mask)])
+    with pytest.raises(Error, match="elsewhere"):
+        read_support(tmp_path / "coco.json")
+    found = read_support(tmp_path / "coco.json", partial=True)
+    assert [example.photo.name for example in found.examples] == ["here.png"]
+    assert "elsewhere.png" in found.notes[-1]

@@ -52,7 +52,7 @@ def read_masks(request: Request, look: Look | None = None, *, links: bool = Fals
     elsewhere, as they are where a data set is put together from others.
     """
     root = request.path
-    layout = layouts.find(root, request.photos, request.notes)
+    layout = layouts.find(root, request.photos, request.notes, partial=request.partial)
     problems = list(layout.problems)
     photos: dict[Path, Path] = {}
     for mask, photo in layout.pairs:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from dgpnet.annotations.reading import PHOTO_SUFFIXES, Notes, files_in
+from dgpnet.annotations.reading import ABSENT, PHOTO_SUFFIXES, Notes, files_in
 from dgpnet.errors import Error
 
 #: Names of folders, in lower case.
@@ -63,14 +63,15 @@ def recognises(root: Path) -> bool:
     return bool(_mask_folders(root) or _splits(root) or _is_mixed(root))
 
 
-def find(root: Path, photos: Path | None, notes: Notes) -> Layout:
-    """Every mask below root with its photograph. photos: where those lie, if not beside the masks."""
+def find(root: Path, photos: Path | None, notes: Notes, *, partial: bool = False) -> Layout:
+    """Every mask below root with its photograph. photos: where those lie, if not beside the masks. partial: whether
+    masks without a photograph are left out; otherwise they are problems."""
     places = _places(root, photos)
     if len(places) > 1:
         notes.add("{n} folders are read together", str(root), len(places))
     if any((place.masks.parent / "SegmentationObject").is_dir() for place in places):
         notes.add("SegmentationObject/ is not read, SegmentationClass/ is", str(root))
-    parts = [_paired(place, notes) for place in places]
+    parts = [_paired(place, notes, partial) for place in places]
     layout = Layout(
         [pair for part in parts for pair in part.pairs],
         [problem for part in parts for problem in part.problems],
@@ -140,7 +141,7 @@ def _is_mixed(root: Path) -> bool:
     return any(_is_mask(file, group) for group in _groups(root, list(_pictures(root))).values() for file in group)
 
 
-def _paired(place: Place, notes: Notes) -> Layout:
+def _paired(place: Place, notes: Notes, partial: bool) -> Layout:
     photos = _files(place.photos, notes)
     if place.photos == place.masks:
         groups = _groups(place.masks, photos)
@@ -156,6 +157,8 @@ def _paired(place: Place, notes: Notes) -> Layout:
         found = known.of(mask.relative_to(place.masks))
         if len(found) == 1:
             owners[found[0]].append(mask)
+        elif partial and not found:
+            notes.add(ABSENT, str(mask))
         else:
             problems.append(_unclear(mask, found, place))
     for photo, several in owners.items():

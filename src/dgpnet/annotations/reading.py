@@ -37,6 +37,8 @@ PHOTO_SUFFIXES: Final = frozenset(
     {".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".gif", ".bmp", ".ppm", ".pgm"}
     | {".avif", ".jp2", ".heic", ".heif"}
 )
+#: The note on annotations of photographs that are not there.
+ABSENT: Final = "{n} annotated photographs are not here and are left out"
 #: The note on outlines that go from pixel to pixel (`shapes.fill_outline`).
 WHOLE: Final = "the corners of {n} outlines are whole numbers and taken for pixels, which belong to the shape"
 
@@ -44,6 +46,10 @@ WHOLE: Final = "the corners of {n} outlines are whole numbers and taken for pixe
 #: Error.
 Drawing = Callable[[], tuple[Path, Labels]]
 T = TypeVar("T")
+
+
+class NoPhotograph(Error):
+    """An annotated photograph is not where photographs are."""
 
 
 class Notes:
@@ -75,6 +81,7 @@ class Request:
     names       for mask folders that name no classes: names for the values (or colours) in order
     crowds      COCO's crowds: "ignore", "objects", or None: objects where a file has nothing else
     max_pixels  larger photographs and masks are refused before they are decoded
+    partial     whether annotated photographs that are not there are left out; otherwise they are problems
     notes       where a reader tells what it decided or left out
     """
 
@@ -83,6 +90,7 @@ class Request:
     names: Sequence[str] | None = None
     crowds: str | None = None
     max_pixels: int = images.MAX_PIXELS
+    partial: bool = False
     notes: Notes = dataclass_field(default_factory=Notes)
 
 
@@ -158,7 +166,7 @@ class Photos:
         if outside is not None:
             raise outside
         places = " or ".join(dict.fromkeys(str(base) for base in self.bases))
-        raise Error(
+        raise NoPhotograph(
             f"{where}: there is no photograph {_brief(names[0], 100)} in {places}; put it there, correct the name, or "
             "say where photographs are with --images (photos= in Python)."
         )
@@ -226,7 +234,7 @@ def photos_by_stem(folder: Path) -> dict[Path, list[Path]]:
 def only_photo(root: Path, candidates: Sequence[Path], expected: Path, where: object) -> Path:
     """The one photograph that belongs to an annotation, known by its name without suffix."""
     if not candidates:
-        raise Error(
+        raise NoPhotograph(
             f"{where}: there is no photograph {expected}.*; put it there, take this file away, or say where "
             "photographs are with --images (photos= in Python)."
         )

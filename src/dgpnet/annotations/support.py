@@ -14,9 +14,11 @@ from dgpnet import checks, images
 from dgpnet.annotations import coco, cvat, folder, labelme, labelstudio, panoptic, via, yolo
 from dgpnet.annotations.legend import LEGEND_FILE, Legend
 from dgpnet.annotations.reading import (
+    ABSENT,
     IGNORED,
     MOST_NAMES,
     Found,
+    NoPhotograph,
     Request,
     files_in,
     json_of,
@@ -119,6 +121,7 @@ def read_support(
     photos: str | Path | None = None,
     crowds: str | None = None,
     max_pixels: int = images.MAX_PIXELS,
+    partial: bool = False,
 ) -> SupportSet:
     """Read a support set; its format is recognised.
 
@@ -127,6 +130,8 @@ def read_support(
     crowds: what COCO's crowds are, "ignore" or "objects"; None takes them for objects where a file has nothing else.
     photos: the folder that photographs' names are relative to, where it is not the annotations' own.
     max_pixels: larger photographs and masks are refused before they are decoded.
+    partial: leave out annotated photographs that are not there, and say so in the notes; and so with classes that no
+    mask of the others shows. By default these are problems.
 
     Everything wrong with the set is said in one Error. Every class must be shown by a mask; photographs that show
     none are negative examples.
@@ -137,6 +142,7 @@ def read_support(
         None if names is None else checks.names("names", names, MOST_NAMES),
         None if crowds is None else checks.choice("crowds", crowds, coco.CROWDS),
         checks.whole("max_pixels", max_pixels, 1),
+        checks.flag("partial", partial),
     )
     wanted = None if classes is None else checks.names("classes", classes, MOST_NAMES)
     path = request.path
@@ -159,6 +165,12 @@ def read_support(
             break  # a file may hold any number of them, and each takes its time
         try:
             photo, labels = draw()
+        except NoPhotograph as error:
+            if partial:
+                request.notes.add(ABSENT, str(error))
+            else:
+                problems.append(str(error))
+            continue
         except Error as error:
             problems.append(str(error))
             continue
@@ -170,6 +182,11 @@ def read_support(
             shown |= np.bincount(mask[first : first + rows].ravel(), minlength=256) > 0
         examples[photo] = Example.of(photo, mask)
     notes = request.notes.lines()
+    there = [name for value, name in enumerate(chosen, 1) if shown[value]]
+    if partial and not problems and 0 < len(there) < len(chosen):
+        return read_support(
+            path, classes=there, names=names, photos=photos, crowds=crowds, max_pixels=max_pixels, partial=True
+        )
     if not problems:
         problems = _missing(path, chosen, shown, len(examples), notes)
     _refuse(path, problems)
