@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from dgpnet.data.augment import normalise
+from dgpnet.augment import normalise
 from dgpnet.data.dataset import Dataset, label_of
 from dgpnet.data.episodes import Episode, absent_episodes
 from dgpnet.evaluation.measure import load
@@ -50,7 +50,7 @@ def absent(
             "quiet": round(100 * float(np.mean([share < QUIET for share in shares])), 1),
             "found": round(100 * float(np.mean(shares)), 2),
             **{
-                name: round(_auroc(*([read(judged) for judged, _ in some] for some in (there, lacking))), 3)
+                name: round(auroc_of(*([read(judged) for judged, _ in some] for some in (there, lacking))), 3)
                 for name, read in TELLING.items()
             },
             "likeness that 95 % have": round(least, 2),
@@ -78,7 +78,7 @@ def _judged(
     return result
 
 
-def _auroc(good: list[float], bad: list[float]) -> float:
+def auroc_of(good: list[float], bad: list[float]) -> float:
     """How often one that is good lies above one that is bad."""
     values, place = np.unique([*bad, *good], return_inverse=True)
     parts = place[: len(bad)], place[len(bad) :]

@@ -44,7 +44,7 @@ def photographs_of(dataset: Dataset, class_id: int) -> list[int]:
 def encode_examples(segmenter: Segmenter, dataset: Dataset, photographs: Sequence[int], class_id: int) -> Points:
     """What learners learn from, of each photograph, with the masks of one class."""
     masks = (dataset.mask(i) == label_of(class_id) for i in photographs)
-    shots, _ = read_examples((dataset.photo(i) for i in photographs), masks, ["object"], segmenter.network.config)
+    (shots,), _ = read_examples((dataset.photo(i) for i in photographs), masks, ["object"], segmenter.network.config)
     return segmenter.engine.points(shots)
 
 

@@ -156,7 +156,8 @@ def _painted(folder: Path) -> Path:
 #: Public though `dgpnet` itself does not show them: docs/python-api.md does.
 FURTHER = (read_support, export, segment_folder)
 #: Public for the program's own rooms, which call them rightly; and values, which only the program makes.
-OURS = {"Segmenter.using", "Segmenter.batch", "Concept.maps", "Concept.maps_of_tiles", "Concept", "Segmentation"}
+OURS = {"Segmenter.using", "Segmenter.batch", "Concept.prepare", "Concept.maps", "Concept.maps_of_tiles"}
+OURS |= {"Concept.using", "Concept.judge", "Segmenter.tuned", "Segmenter.voters", "Concept", "Segmentation"}
 #: Asks a server, for which tests/weights/test_hub.py has one.
 ASKING = {"Segmenter.push_to_hub"}
 

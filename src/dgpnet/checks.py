@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import reprlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from itertools import islice
 from numbers import Integral, Real
 from typing import Any, TypeVar
@@ -81,6 +81,13 @@ def kind(name: str, value: object, expected: type[Item], article: str = "a") -> 
     if isinstance(value, expected):
         return value
     raise Error(f"{name} is {article} {expected.__name__}; given {shown(value)}.")
+
+
+def function(name: str, value: object, of: str) -> Callable[..., Any] | None:
+    """Something to call, or None. of: what it is called with, in words."""
+    if value is None or callable(value):
+        return value
+    raise Error(f"{name} is a function of {of}; given {shown(value)}.")
 
 
 def path_of(what: str, value: object) -> str:

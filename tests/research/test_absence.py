@@ -34,4 +34,4 @@ def test_a_constant_answer_tells_no_two_photographs_apart(
 
 @pytest.mark.parametrize(("good", "bad", "expected"), [([2, 3], [0, 1], 1), ([0], [1], 0), ([0, 1, 2], [1], 0.5)])
 def test_auroc_is_how_often_the_good_lie_above_the_bad(good: list[float], bad: list[float], expected: float) -> None:
-    assert absence._auroc(good, bad) == expected
+    assert absence.auroc_of(good, bad) == expected

@@ -264,6 +264,7 @@ def test_a_file_holds_no_photograph(segmenter, tmp_path):
             "fingerprint",
             "legend",
             "origins",
+            "estimate",
         }
         shapes = [file.get_tensor(name).shape for name in file.keys()]  # noqa: SIM118
     assert not [shape for shape in shapes if list(shape[-2:]) == [SIZE, SIZE]]

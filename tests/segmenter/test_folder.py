@@ -15,7 +15,7 @@ from dgpnet.errors import Error
 from dgpnet.images import read_mask, read_photo
 from dgpnet.network import fast
 from dgpnet.network.fast import Predictor
-from dgpnet.segmenter import Concept, Segmenter, folder, job, masks, streams
+from dgpnet.segmenter import Concept, Segmenter, folder, job, masks, stages, streams
 from dgpnet.segmenter.folder import segment_folder
 from dgpnet.segmenter.options import Options
 from dgpnet.segmenter.outputs import counts, numbered, parts
@@ -129,7 +129,7 @@ def test_a_second_run_skips_what_is_done_and_does_what_is_new(tmp_path, concept,
     Image.fromarray(scenes(1)[0][0]).save(root / "new.png")
     (tmp_path / "out" / "masks" / "0001.png").unlink()
     read: list[str] = []
-    monkeypatch.setattr(job, "open_photo", lambda path, **o: read.append(path.name) or images.open_photo(path, **o))
+    monkeypatch.setattr(stages, "open_photo", lambda path, **o: read.append(path.name) or images.open_photo(path, **o))
     outcome = segment_folder(concept, find_photographs([root]), tmp_path / "out")
     assert sorted(read) == ["0001.jpg", "new.png"]
     assert (outcome.done, outcome.before) == (7, 5)
@@ -256,12 +256,12 @@ def test_few_photographs_are_in_memory_however_many_there_are(tmp_path, concept,
         alive += change
         most = max(most, alive)
 
-    class Counted(job.Decoded):
+    class Counted(stages.Decoded):
         def __post_init__(self) -> None:
             count(1)
             weakref.finalize(self, count, -1)
 
-    monkeypatch.setattr(job, "Decoded", Counted)
+    monkeypatch.setattr(stages, "Decoded", Counted)
     monkeypatch.setattr(streams, "at_once", lambda: 2)
     run_many(tmp_path, concept, 48)
     assert alive == 0
@@ -310,3 +310,39 @@ def test_connected_parts_are_numbered_the_largest_first_and_counted():
     assert counts(parts(mask), 3) == (3, 1, 0)
     assert counts(parts(mask, min_area=3), 3) == (1, 1, 0)
     assert not numbered(parts(mask * 0), mask.shape).any()
+
+
+def test_what_is_known_is_not_found_again_and_comes_to_the_same_files(tmp_path, concept, monkeypatch):
+    photos = write_photos(tmp_path / "photos", 4)
+    segment_folder(concept, photos, tmp_path / "plain", formats=["coco"])
+    found = find_photographs([photos])
+    maps = concept.maps([prepare(read_photo(one.path), concept.segmenter.network.config) for one in found], batch=4)
+    entries = {}
+    for photo, judged in zip(found, judge(maps, concept.segmenter.calibration), strict=True):
+        mask = masks.read(tmp_path / "plain" / "masks" / f"{photo.key}.png", concept.legend)
+        entries[photo.key] = stages.Result(mask, None, judged, 0.0)
+    monkeypatch.setattr(Concept, "maps", lambda *_, **__: pytest.fail("asked the network"))
+    segment_folder(concept, photos, tmp_path / "known", formats=["coco"], known=lambda photo: entries[photo.key])
+    for name in ("masks/0000.png", "annotations/coco.json", "report/index.html", "classes.json"):
+        assert (tmp_path / "known" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes(), name
+
+
+def test_what_is_known_of_another_photograph_does_not_count(tmp_path, concept):
+    photos = write_photos(tmp_path / "photos", 1)
+    (maps,) = concept.maps([prepare(scenes(1)[0][0], concept.segmenter.network.config)])
+    (judged,) = judge([maps], concept.segmenter.calibration)
+    wrong = stages.Result(np.ones((3, 3), np.uint8), None, judged, 0.0)
+    segment_folder(concept, photos, tmp_path / "out", known=lambda photo: wrong)
+    assert read_mask(tmp_path / "out" / "masks" / "0000.png").shape == (40, 56)
+
+
+def test_a_studio_beside_photographs_hides_none_of_them(tmp_path):
+    photos = write_photos(tmp_path / "photos", 2)
+    (photos / "report").mkdir()
+    (photos / "0000.jpg").rename(photos / "report" / "0000.jpg")
+    (photos / ".dgpnet" / "painted" / "masks").mkdir(parents=True)
+    Image.new("L", (4, 4)).save(photos / ".dgpnet" / "painted" / "masks" / "0001.png")
+    assert [photo.name for photo in find_photographs([photos])] == ["0001.jpg", "report/0000.jpg"]
+    assert len(find_photographs([photos / "report"])) == 1
+    (photos / ".dgpnet" / "job.json").write_text("{}")
+    assert [photo.name for photo in find_photographs([photos])] == ["0001.jpg"]

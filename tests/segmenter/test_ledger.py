@@ -18,7 +18,7 @@ from dgpnet.segmenter.rounds import Round
 from tests.tiny import scene
 
 ROUND = Round("c", "m", {"mug": 1}, (("a.jpg", "1"),), {"overlay": False}, {"formats": []})
-FIGURES = Figures(4, 3, False, False, 0.5, 0.4, 0.1, 0.2, (5,), (0.4,), (), (0.5,), (0.4,), 0.01)
+FIGURES = Figures(4, 3, False, False, 0.5, 0.4, 0.9, 0.1, 0.2, (5,), (0.4,), (), (0.5,), (0.4,), (0.9,), 0.01)
 
 
 @pytest.fixture

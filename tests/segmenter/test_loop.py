@@ -14,7 +14,7 @@ from PIL import Image
 from dgpnet.annotations import SupportSet, read_support
 from dgpnet.annotations.legend import Legend
 from dgpnet.errors import Error
-from dgpnet.segmenter import Concept, Segmenter, job, masks
+from dgpnet.segmenter import Concept, Segmenter, masks, stages
 from dgpnet.segmenter.folder import Outcome, segment_folder
 from tests.tiny import scene, tiny_segmenter, write_photos, write_support
 
@@ -294,14 +294,14 @@ def test_what_is_no_file_or_has_no_name_in_text_neither_hangs_nor_ends_the_job(h
 
 
 def test_a_photograph_that_vanishes_is_listed(here, segmenter, monkeypatch):
-    real = job.open_photo
+    real = stages.open_photo
 
     def gone(path: Path, **options: object) -> Image.Image:
         if path.name == "0003.jpg":
             path.unlink()
         return real(path, **options)
 
-    monkeypatch.setattr(job, "open_photo", gone)
+    monkeypatch.setattr(stages, "open_photo", gone)
     outcome = run(here, segmenter)
     assert outcome.done == 4
     assert "0003.jpg" in outcome.failures["0003.jpg"]

@@ -16,8 +16,10 @@ from dgpnet.segmenter.rounds import Round
 
 def entry(name: str, score: float, *, painted: bool = False, counts: tuple[int, ...] = ()) -> Entry:
     figures = Figures(
-        width=40, height=30, painted=painted, edited=False, score=score, likeness=0.75, uncertainty=0.25, novelty=0.5,
+        width=40, height=30, painted=painted, edited=False, score=score, likeness=0.75, presence=0.9,
+        uncertainty=0.25, novelty=0.5,
         areas=(100, 20), shares=(100 / 1200, 20 / 1200), counts=counts, scores=(0.8, 0.7), likenesses=(0.6, 0.5),
+        presences=(0.9, 0.4),
         seconds=0.125,
     )  # fmt: skip
     return Entry(name + ".jpg", name, f"/photos/{name}.jpg", (1, 2), "m", (3, 4), "d", {}, figures)

@@ -52,7 +52,7 @@ def test_a_mask_that_survives_is_resized_to_the_nearest():
 def test_examples_say_which_class_each_mask_shows_and_how_large_the_photograph_was():
     photos, masks = scenes(2, classes=2)
     masks[1][masks[1] == 2] = 0
-    shots, legend = read_examples(photos, masks, None, CONFIG)
+    (shots,), legend = read_examples(photos, masks, None, CONFIG)
     assert legend.names == ("class 1", "class 2")
     assert [shot.origin.shown for shot in shots] == [(True, True), (True, False)]
     assert shots[0].origin.side == pytest.approx((48 * 64) ** 0.5)
@@ -62,7 +62,7 @@ def test_examples_say_which_class_each_mask_shows_and_how_large_the_photograph_w
 def test_ignore_counts_as_background():
     photo, mask = scene(0)
     mask[:5] = 255
-    shots, legend = read_examples([photo], [mask], None, CONFIG)
+    (shots,), legend = read_examples([photo], [mask], None, CONFIG)
     assert legend.names == ("object",)
     assert shots[0].masks.shape[0] == 1 and not shots[0].masks[0, :4].any()
 
@@ -81,9 +81,9 @@ def test_every_kind_of_photograph_and_mask_is_the_same_example(tmp_path):
         (torch.from_numpy(photo).permute(2, 0, 1) / 255, torch.from_numpy(mask == 1)),
         (tmp_path / "photo.png", str(tmp_path / "mask.png")),
     ]
-    (first,), _ = read_examples(*zip(kinds[0], strict=True), None, CONFIG)
+    ((first,),), _ = read_examples(*zip(kinds[0], strict=True), None, CONFIG)
     for kind in kinds[1:]:
-        (other,), _ = read_examples([kind[0]], [kind[1]], None, CONFIG)
+        ((other,),), _ = read_examples([kind[0]], [kind[1]], None, CONFIG)
         np.testing.assert_array_equal(other.photo, first.photo)
         np.testing.assert_array_equal(other.masks, first.masks)
         assert other.origin.digest == first.origin.digest
@@ -91,7 +91,7 @@ def test_every_kind_of_photograph_and_mask_is_the_same_example(tmp_path):
 
 def test_photographs_are_read_one_after_another_from_generators():
     photos, masks = scenes(3)
-    shots, _ = read_examples(iter(photos), (mask for mask in masks), None, CONFIG)
+    (shots,), _ = read_examples(iter(photos), (mask for mask in masks), None, CONFIG)
     assert len(shots) == len({shot.origin.digest for shot in shots}) == 3
 
 
@@ -150,7 +150,7 @@ RED = np.stack([WHITE, MASK * 0, MASK * 0], axis=2)
 )
 def test_one_object_in_white_or_in_a_colour_is_the_class(one):
     with pytest.warns(Notice, match="taken for the object"):
-        shots, legend = read_examples([PHOTO, PHOTO], [one, MASK], None, CONFIG)
+        (shots,), legend = read_examples([PHOTO, PHOTO], [one, MASK], None, CONFIG)
     assert legend.names == ("object",)
     np.testing.assert_array_equal(shots[0].masks, shots[1].masks)
     assert shots[0].origin.digest == shots[1].origin.digest
@@ -159,12 +159,12 @@ def test_one_object_in_white_or_in_a_colour_is_the_class(one):
 def test_beside_a_class_number_255_stays_ignore():
     mask = MASK.copy()
     mask[:2] = 255
-    shots, _ = read_examples([PHOTO], [mask], None, CONFIG)
-    np.testing.assert_array_equal(shots[0].masks, read_examples([PHOTO], [mask == 1], None, CONFIG)[0][0].masks)
+    (shots,), _ = read_examples([PHOTO], [mask], None, CONFIG)
+    np.testing.assert_array_equal(shots[0].masks, read_examples([PHOTO], [mask == 1], None, CONFIG)[0][0][0].masks)
 
 
 def test_with_a_legend_white_is_ignore():
-    shots, _ = read_examples([PHOTO, PHOTO], [MASK, WHITE], Legend.of(["mug"]), CONFIG)
+    (shots,), _ = read_examples([PHOTO, PHOTO], [MASK, WHITE], Legend.of(["mug"]), CONFIG)
     assert shots[0].masks.any() and not shots[1].masks.any()
 
 

@@ -148,7 +148,7 @@ def test_a_pickled_concept_names_its_model_and_does_not_hold_it(tmp_path):
     assert back.fingerprint == concept.fingerprint
     np.testing.assert_array_equal(back.segment(scene(1)[0]).mask, concept.segment(scene(1)[0]).mask)
     weights.save(path, tiny_network(seed=1))
-    pickled = pickle.dumps(Concept(load(path, device="cpu"), concept.memory, concept.legend, concept.origins))
+    pickled = pickle.dumps(load(path, device="cpu").learn(*scenes(2)))
     weights.save(path, tiny_network(seed=2))
     with pytest.raises(Error, match="not the model"):
         pickle.loads(pickled)

@@ -49,7 +49,7 @@ def end_to_end(segmenter: Segmenter, folder: Path, *, photographs: int) -> dict[
     masks = write_photographs(source, photographs)
     files = find_photographs([source])
     concept = segmenter.learn([file.path for file in files[:EXAMPLES]], masks[:EXAMPLES], classes=["shape"])
-    watched = Watched(concept.segmenter, concept.memory, concept.legend, concept.origins)
+    watched = Watched(concept.segmenter, concept.views, concept.legend, concept.origins)
     segment_folder(watched, files[: 2 * segmenter.engine.batch(1)], folder / "warm-up")
     watched.spans.clear()
     begin = time.perf_counter()

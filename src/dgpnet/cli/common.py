@@ -95,12 +95,18 @@ def tell(notes: Sequence[str]) -> None:
 
 
 def describe(concept: Concept) -> str:
-    """One line about what was learned."""
+    """One line about what was learned, and what to expect of it."""
     line = (
         f"Learned {', '.join(concept.classes)} from {concept.examples} photograph{'s' if concept.examples > 1 else ''}"
     )
-    return (
-        f"{line}; so many that {concept.inducing_points} points a level stand for all."
-        if concept.budgeted
-        else f"{line}."
+    if concept.budgeted:
+        line += f"; so many that {concept.inducing_points} points a level stand for all"
+    return f"{line}; {concept.estimate}." if concept.estimate is not None else f"{line}."
+
+
+def doubts(concept: Concept) -> tuple[str, ...]:
+    """A sentence about each example that the others contradict."""
+    names = () if concept.estimate is None else concept.estimate.doubtful
+    return tuple(
+        f"{name}: the other examples say something else than is painted there; look at its mask." for name in names
     )

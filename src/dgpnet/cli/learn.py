@@ -1,6 +1,7 @@
 """`dgpnet learn`: a few masks into a .concept file."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from dgpnet.cli.common import (
     Names,
     Support,
     describe,
+    doubts,
     learned,
     read_painted,
     tell,
@@ -50,6 +52,7 @@ def learn(
     notes = () if painted is None else painted.notes
     tell(notes)
     concept = learned(support, painted, load(model, device=device))
+    tell(doubts(concept))
     concept.save(out)
     if as_json:
         answer = {
@@ -57,8 +60,9 @@ def learn(
             "classes": concept.classes,
             "examples": concept.examples,
             "budgeted": concept.budgeted,
+            "estimate": None if concept.estimate is None else asdict(concept.estimate),
             "model": concept.segmenter.fingerprint,
-            "notes": notes,
+            "notes": (*notes, *doubts(concept)),
         }
         typer.echo(json.dumps(answer, indent=1))
     else:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +19,7 @@ from dgpnet.cli.common import (
     Photos,
     Support,
     describe,
+    doubts,
     learned,
     read_painted,
     tell,
@@ -94,7 +95,7 @@ def segment(
     from dgpnet.segmenter.options import Options
     from dgpnet.segmenter.photographs import find_photographs, masks_beside
 
-    options = {
+    options: dict[str, Any] = {
         "formats": tuple(format or ()),
         "overlay": overlay,
         "uncertainty": uncertainty,
@@ -117,6 +118,7 @@ def segment(
     tell(notes)
     concept = learned(support, painted, load(model, device=device))
     typer.echo(describe(concept), err=True)
+    tell(doubts(concept))
     with progress("Segmenting") as advance:
         outcome = segment_folder(concept, found, out, painted=painted, again=again, advance=advance, **options)
     tell(outcome.notes)
@@ -125,7 +127,7 @@ def segment(
     if outcome.stopped:
         typer.echo(f"stopped: {printable(outcome.stopped)}", err=True)
     if as_json:
-        typer.echo(_as_json(outcome, out, notes))
+        typer.echo(_as_json(outcome, out, (*notes, *doubts(concept))))
     else:
         typer.echo("\n".join(map(printable, _lines(outcome, out))))
     if outcome.failures or outcome.stopped:

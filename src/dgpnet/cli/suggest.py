@@ -49,8 +49,8 @@ def suggest(
     from dgpnet.checks import whole
     from dgpnet.errors import Error
     from dgpnet.segmenter import load
-    from dgpnet.segmenter.job import Painted
     from dgpnet.segmenter.photographs import find_photographs, masks_beside
+    from dgpnet.segmenter.stages import Painted
     from dgpnet.segmenter.suggest import encode, order
 
     whole("--budget", budget, 1)

@@ -117,7 +117,7 @@ class Memory:
 
     def with_state(self, state: Mapping[str, Tensor]) -> Memory:
         """For queries alone: the same with other tensors of those names and shapes in place of `state()`."""
-        return replace(self, learned={name: one.with_state(_below(state, name)) for name, one in self.learned.items()})
+        return replace(self, learned={name: one.with_state(below(state, name)) for name, one in self.learned.items()})
 
     def tensors(self) -> dict[str, Tensor]:
         """For a file; `DGPNet.restore` is the way back."""
@@ -125,7 +125,7 @@ class Memory:
         return {**found, "counts": torch.tensor([self.examples, self.classes])}
 
 
-def _below(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
+def below(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
     """The tensors whose names begin with `name` and a dot, without that."""
     return {key.removeprefix(f"{name}."): t for key, t in tensors.items() if key.startswith(f"{name}.")}
 
@@ -258,7 +258,7 @@ class DGPNet(nn.Module):
         """The memory that `Memory.tensors` described."""
         examples, classes = tensors["counts"].tolist()
         branches = self.named_branches().items()
-        learned = {name: branch.learner.restore(_below(tensors, name)) for name, branch in branches}
+        learned = {name: branch.learner.restore(below(tensors, name)) for name, branch in branches}
         return Memory(learned, examples, classes)
 
     # -- predicting --------------------------------------------------------------------------------------------------
@@ -277,13 +277,16 @@ class DGPNet(nn.Module):
     def look(self, memory: Memory, photos: Tensor) -> Answer:
         """`answer` for photographs that are known to be good: no value is looked at, so that it can be captured,
         compiled and exported."""
-        features = self.encoder(photos)
+        return self.look_at(memory, self.encoder(photos))
+
+    def look_at(self, memory: Memory, features: Mapping[int, Tensor]) -> Answer:
+        """`look` of N photographs whose encoder features are known."""
         branches = self.named_branches()
         points = {name: self.branch_features(branch, features) for name, branch in branches.items()}
         maps = {name: memory.learned[name].predict(x) for name, x in points.items()}
         logits = self.decode(features, maps, memory.classes)
-        size = photos.shape[-2:]
-        novelty, likeness = logits.new_zeros(photos.shape[0], *size), torch.zeros_like(logits[:, :, 0])
+        size = logits.shape[-2:]
+        novelty, likeness = logits.new_zeros(logits.shape[0], *size), torch.zeros_like(logits[:, :, 0])
         novel = [memory.learned[name].novelty(points[name], maps[name]) for name, b in branches.items() if b.projected]
         if novel:
             novelty = torch.stack([_resize(n[:, None].float(), size) for n in novel]).mean(0)[:, 0]

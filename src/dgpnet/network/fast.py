@@ -14,7 +14,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -184,6 +184,36 @@ class Predictor:
         return self._call("points", points, [photos, masks])
 
     @torch.no_grad()
+    def encode(self, photos: Tensor) -> dict[int, Tensor]:
+        """photos: (N, 3, H, W) -> {stride: features}, for `points_of` and `look_at`: seen once, asked often."""
+
+        def encode(photos: Tensor) -> Several:
+            return Several(self.network.encoder.body(self._ready(photos)))
+
+        found = self._call("encode", encode, [photos])
+        return dict(zip(self.network.encoder.body.strides, found, strict=True))
+
+    @torch.no_grad()
+    def points_of(self, features: Mapping[int, Tensor], masks: Tensor) -> Points:
+        """`points` of encoded photographs; features: of K of them, masks: (1, K, C, H, W)."""
+
+        def points(masks: Tensor, *tensors: Tensor) -> Points:
+            return self.network.support_points(dict(zip(features, tensors, strict=True)), masks)
+
+        return self._call("points of", points, [masks, *features.values()])
+
+    @torch.no_grad()
+    def look_at(self, memory: Memory, features: Mapping[int, Tensor]) -> Answer:
+        """`look` at encoded photographs."""
+        state, strides = memory.state(), list(features)
+
+        def look(*tensors: Tensor) -> Answer:
+            known = memory.with_state(dict(zip(state, tensors[len(strides) :], strict=True)))
+            return self.network.look_at(known, dict(zip(strides, tensors, strict=False)))
+
+        return self._call(("at", *_shape(memory)), look, list(features.values()), list(state.values()), memory)
+
+    @torch.no_grad()
     def learn_points(self, points: Points, *, budget: int | None = None) -> Memory:
         """`DGPNet.learn_points`."""
         if budget is not None:  # which inducing points are taken depends on values, and a graph cannot branch
@@ -222,8 +252,12 @@ class Predictor:
             known = memory.with_state(dict(zip(state, tensors, strict=True)))
             return self.network.look(known, self._ready(photos))
 
-        kind = "look", memory.classes, *((name, one.points, one.budgeted) for name, one in memory.learned.items())
-        return self._call(kind, look, [photos], list(state.values()), memory)
+        return self._call(("look", *_shape(memory)), look, [photos], list(state.values()), memory)
+
+    @torch.no_grad()
+    def recall(self, memory: Memory, features: Mapping[int, Tensor]) -> Tensor:
+        """`predict`, of photographs that were encoded: logits (N, C, 2, H, W). Never captured."""
+        return self.network.decode(features, self.network.maps(memory, features), memory.classes)
 
     @torch.no_grad()
     def episode(self, support_photos: Tensor, support_masks: Tensor, query: Tensor) -> Tensor:
@@ -262,6 +296,11 @@ class Predictor:
                 found: Found = graph(*inputs, state=state, owner=owner)
                 return found
         return function(*inputs, *state)
+
+
+def _shape(memory: Memory) -> tuple[Hashable, ...]:
+    """What a captured call depends on besides the shapes of tensors."""
+    return memory.classes, *((name, one.points, one.budgeted) for name, one in memory.learned.items())
 
 
 def _finite(memory: Memory) -> bool:

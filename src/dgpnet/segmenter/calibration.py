@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -48,6 +48,59 @@ class Curve:
         return Curve((0.0, *self.x), (0.0, *self.y)) if self.x[0] > 0 else self
 
 
+class Evidence(NamedTuple):
+    """What speaks for a class being in a photograph, and for its mask being right; each (..., C).
+
+    likeness    mean cosine of what was found to what was painted, over what examples left out had to the others; with
+                one example, the cosine itself
+    confidence  mean probability of the pixels that were found
+    overlap     the expected IoU by the pixels' own probabilities
+    share       log10 of the part of the photograph that was found, and a thousandth
+    """
+
+    likeness: Tensor
+    confidence: Tensor
+    overlap: Tensor
+    share: Tensor
+
+
+@dataclass(frozen=True)
+class Belief:
+    """A probability from evidence, σ(bias + Σ weight · figure): one for a class with one example, one for more.
+
+    one, several   bias and the weights of `Evidence`, in its order
+    usual          what Σ comes to, bias included, where the class is there: `several`, in the mean
+    """
+
+    one: tuple[float, ...]
+    several: tuple[float, ...]
+    usual: float = 0.0
+
+    def __post_init__(self) -> None:
+        for numbers in (self.one, self.several):
+            if len(numbers) != 1 + len(Evidence._fields) or not all(map(math.isfinite, (*numbers, self.usual))):
+                raise Error(f"A belief has a bias and {len(Evidence._fields)} weights, finite; given {numbers!r:.100}.")
+
+    def __call__(self, evidence: Evidence, several: Tensor, shift: Tensor | float = 0.0) -> Tensor:
+        """several: (C,) bool, whether there are several examples of a class -> (..., C) in [0, 1]."""
+        sums = [
+            bias + sum(weight * figure for weight, figure in zip(weights, evidence, strict=True))
+            for bias, *weights in (self.one, self.several)
+        ]
+        return torch.sigmoid(torch.where(several, sums[1], sums[0]) + shift)
+
+
+def _curve(fields: Mapping[str, Any] | None) -> Curve:
+    return Curve() if fields is None else Curve(tuple(map(float, fields["x"])), tuple(map(float, fields["y"])))
+
+
+def _belief(fields: Mapping[str, Any] | None) -> Belief | None:
+    if fields is None:
+        return None
+    one, several = (tuple(map(float, fields[name])) for name in ("one", "several"))
+    return Belief(one, several, float(fields["usual"]))
+
+
 @dataclass(frozen=True)
 class Calibration:
     """What was fitted on held-out episodes and is stored with the weights; the default changes nothing.
@@ -56,12 +109,16 @@ class Calibration:
     background    1 − p of a pixel labelled background -> the probability that it is wrong
     foreground    the same for a pixel labelled with a class
     score         the expected IoU by those probabilities -> the IoU that such masks had
+    presence      the probability that a class is in the photograph at all; None: not known, and taken to be so
+    quality       the IoU to expect, whether it is there or not; None: `score` tells it
     """
 
     temperature: float = 1.0
     background: Curve = field(default_factory=Curve)
     foreground: Curve = field(default_factory=Curve)
     score: Curve = field(default_factory=Curve)
+    presence: Belief | None = None
+    quality: Belief | None = None
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature > 0):
@@ -72,12 +129,14 @@ class Calibration:
         """From `{"temperature": 1.3, "background": {"x": […], "y": […]}, …}`, any of them missing."""
         fields = dict(fields or {})
         try:
-            curves = {
-                name: Curve(tuple(map(float, fields[name]["x"])), tuple(map(float, fields[name]["y"])))
-                for name in ("background", "foreground", "score")
-                if name in fields
-            }
-            return Calibration(temperature=float(fields.get("temperature", 1.0)), **curves)
+            return Calibration(
+                temperature=float(fields.get("temperature", 1.0)),
+                background=_curve(fields.get("background")),
+                foreground=_curve(fields.get("foreground")),
+                score=_curve(fields.get("score")),
+                presence=_belief(fields.get("presence")),
+                quality=_belief(fields.get("quality")),
+            )
         except (TypeError, KeyError, ValueError, OverflowError, AttributeError) as error:
             if isinstance(error, Error):
                 raise
@@ -88,9 +147,11 @@ class Calibration:
     def to_json(self) -> dict[str, Any]:
         """What `from_json` reads."""
         curves = {"background": self.background, "foreground": self.foreground, "score": self.score}
+        beliefs = {"presence": self.presence, "quality": self.quality}
         return {
             "temperature": self.temperature,
             **{name: {"x": list(curve.x), "y": list(curve.y)} for name, curve in curves.items()},
+            **{name: asdict(belief) for name, belief in beliefs.items() if belief is not None},
         }
 
     def probability(self, log_odds: Tensor) -> Tensor:

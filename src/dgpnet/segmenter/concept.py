@@ -7,13 +7,14 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 
 from dgpnet import checks
 from dgpnet.annotations.legend import Legend
@@ -21,18 +22,23 @@ from dgpnet.errors import Error
 from dgpnet.images import MAX_PIXELS, read_photo
 from dgpnet.learners.gaussian import LearnedGaussian
 from dgpnet.network import Memory
-from dgpnet.segmenter.segmentation import Maps, Segmentation, render
+from dgpnet.segmenter.estimate import Estimate, estimate, left_out
+from dgpnet.segmenter.fitting import Fitted
+from dgpnet.segmenter.kinship import Kinship, kinship
+from dgpnet.segmenter.segmentation import Judged, Maps, Segmentation, judge, render
 from dgpnet.segmenter.streams import ahead, batches
 from dgpnet.segmenter.suggest import encode, order
-from dgpnet.segmenter.support import Origin, Prepared, pixels_of, prepare, read_examples
+from dgpnet.segmenter.support import Origin, Prepared, Shot, pixels_of, prepare, read_examples
+from dgpnet.segmenter.views import View, described, look, look_in_tiles, restored
 from dgpnet.weights import sealed
 
 if TYPE_CHECKING:
     from dgpnet.images import ImageSource
     from dgpnet.segmenter.model import Segmenter
 
-#: What a concept file calls itself; a change that old readers cannot read gets another number.
-FORMAT = "dgpnet.concept.2"
+#: What a concept file calls itself: of a concept that was not fitted, and of one that was. A change that old readers
+#: cannot read gets another number.
+FORMAT, FITTED = "dgpnet.concept.2", "dgpnet.concept.3"
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,25 +53,37 @@ class Concept:
         (('mug',), 1)
 
     segmenter the model that learned it
-    memory    the conditioned posterior at every level
+    views     how it looks at photographs, and what it learned so; one, unless it was fitted
     legend    C names, and what stands for each class in masks
     origins   K times what is remembered of an example: its name, size, classes and digest
+    shots     for each view the K examples as they were read; None where it comes from a file
+    told      the estimate as it stands in a file, or as fitting found it
+    fitted    what fitting chose; None where it was not fitted
     """
 
     segmenter: Segmenter
-    memory: Memory
+    views: tuple[View, ...]
     legend: Legend
     origins: tuple[Origin, ...]
+    shots: tuple[tuple[Shot, ...], ...] | None = field(default=None, repr=False)
+    told: Estimate | None = None
+    fitted: Fitted | None = None
 
     def __repr__(self) -> str:
         budgeted = f", {self.inducing_points} inducing points a level" if self.budgeted else ""
         examples = f"{self.examples} example{'s' if self.examples > 1 else ''}"
-        return f"Concept({', '.join(self.classes)}; {examples}{budgeted})"
+        fitted = ", fitted" if self.fitted is not None else ""
+        return f"Concept({', '.join(self.classes)}; {examples}{budgeted}{fitted})"
 
     @property
     def classes(self) -> tuple[str, ...]:
         """C names."""
         return self.legend.names
+
+    @property
+    def memory(self) -> Memory:
+        """The conditioned posterior of the first view, at every level."""
+        return self.views[0].memory
 
     @property
     def examples(self) -> int:
@@ -83,7 +101,13 @@ class Concept:
 
         Learned again from the same examples, or saved and loaded, it is the same.
         """
-        made_from = [self.segmenter.fingerprint, self.legend.to_json(), [origin.digest for origin in self.origins]]
+        made_from: list[Any] = [
+            self.segmenter.fingerprint,
+            self.legend.to_json(),
+            [origin.digest for origin in self.origins],
+        ]
+        if self.fitted is not None:
+            made_from += [self.fitted.bias, *([view.segmenter.fingerprint, view.size] for view in self.views)]
         return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -97,6 +121,29 @@ class Concept:
         posteriors = [one.posterior for one in self.memory.learned.values() if isinstance(one, LearnedGaussian)]
         return max((p.basis.shape[-2] for p in posteriors if p.residual is not None), default=0)
 
+    @cached_property
+    def kin(self) -> Kinship | None:
+        """How like each other its examples are; None for models without plain similarity."""
+        return kinship(self.memory, self.segmenter.calibration.presence)
+
+    @cached_property
+    def estimate(self) -> Estimate | None:
+        """The IoU to expect: each example is predicted from the others when this is asked for first.
+
+        None with one example, or where a concept from a file was extended since: learn from all of them then.
+
+            >>> concept.extend(["other.jpg"], [mask]).estimate
+            Estimate(mean=..., low=..., high=..., classes=(...,), examples=(...))
+        """
+        if self.told is not None or self.shots is None or self.examples == 1:
+            return self.told
+        return estimate(left_out(self.views, self.shots, self.bias), len(self.classes))
+
+    @property
+    def bias(self) -> float:
+        """What fitting found best to add to log-odds."""
+        return 0.0 if self.fitted is None else self.fitted.bias
+
     # -- segmenting ----------------------------------------------------------------------------------------------------
 
     def segment(
@@ -105,6 +152,7 @@ class Concept:
         *,
         threshold: float | None = None,
         min_likeness: float = 0.0,
+        keep_all: bool = False,
         tile: bool = False,
         max_pixels: int = MAX_PIXELS,
     ) -> Segmentation:
@@ -116,6 +164,8 @@ class Concept:
                 probable label wins.
             min_likeness: a class that looks less like what was painted (`Segmentation.class_likeness`), 0 to 1, is left
                 out of the mask.
+            keep_all: leave nothing out for being probably not there at all (`Segmentation.class_presence` below one
+                half), which is the default.
             tile: see a photograph that is larger than the network's size in overlapping tiles, which keeps detail.
             max_pixels: a photograph with more is an Error before it is decoded.
 
@@ -127,7 +177,7 @@ class Concept:
             >>> found.mask.shape, found.mask.dtype
             ((48, 64), dtype('uint8'))
         """
-        how = self._how(threshold, min_likeness, tile, max_pixels)
+        how = self._how(threshold, min_likeness, keep_all, tile, max_pixels)
         return self._segmentation([self._read(photo, how)], how)[0]
 
     @overload
@@ -137,6 +187,7 @@ class Concept:
         *,
         threshold: float | None = ...,
         min_likeness: float = ...,
+        keep_all: bool = ...,
         tile: bool = ...,
         max_pixels: int = ...,
         on_error: Literal["raise"] = ...,
@@ -149,6 +200,7 @@ class Concept:
         *,
         threshold: float | None = ...,
         min_likeness: float = ...,
+        keep_all: bool = ...,
         tile: bool = ...,
         max_pixels: int = ...,
         on_error: Literal["return"],
@@ -160,6 +212,7 @@ class Concept:
         *,
         threshold: float | None = None,
         min_likeness: float = 0.0,
+        keep_all: bool = False,
         tile: bool = False,
         max_pixels: int = MAX_PIXELS,
         on_error: Literal["raise", "return"] = "raise",
@@ -168,7 +221,7 @@ class Concept:
 
         Arguments:
             photos: a list, or anything else that gives one photograph after another.
-            threshold, min_likeness, tile, max_pixels: as for `segment`.
+            threshold, min_likeness, keep_all, tile, max_pixels: as for `segment`.
             on_error: "raise" ends at the first photograph that cannot be read; "return" gives its Error in its place,
                 and goes on.
 
@@ -181,7 +234,7 @@ class Concept:
             >>> [type(found).__name__ for found in concept.segment_all(["gone.jpg", "mug.jpg"], on_error="return")]
             ['Error', 'Segmentation']
         """
-        how = self._how(threshold, min_likeness, tile, max_pixels)
+        how = self._how(threshold, min_likeness, keep_all, tile, max_pixels)
         checks.choice("on_error", on_error, ("raise", "return"))
         entries = checks.each("photos", photos, single=3)
         size = 1 if how.tile else self.segmenter.engine.batch(len(self.classes))
@@ -201,11 +254,12 @@ class Concept:
 
         return found()
 
-    def _how(self, threshold: object, min_likeness: object, tile: object, max_pixels: object) -> _How:
+    def _how(self, threshold: object, min_likeness: object, keep_all: object, tile: object, max_pixels: object) -> _How:
         """What a caller asked for, checked."""
         how = _How(
             check_threshold(threshold),
             checks.number("min_likeness", min_likeness, 0, 1),
+            checks.flag("keep_all", keep_all),
             checks.flag("tile", tile),
             checks.whole("max_pixels", max_pixels, 1),
         )
@@ -216,26 +270,47 @@ class Concept:
     def _read(self, source: ImageSource, how: _How) -> tuple[NDArray[np.uint8], Prepared | None]:
         """A photograph, and it at the network's size unless it is to be seen in tiles."""
         photo = read_photo(source, max_pixels=how.max_pixels)
-        return photo, None if how.tile else prepare(photo, self.segmenter.engine.config)
+        return photo, None if how.tile else self.prepare(photo)
 
     def _segmentation(
         self, group: Sequence[tuple[NDArray[np.uint8], Prepared | None]], how: _How, batch: int = 1
     ) -> list[Segmentation]:
         small = iter(self.maps([prepared for _, prepared in group if prepared is not None], batch=batch))
         maps = [self.maps_of_tiles(photo) if prepared is None else next(small) for photo, prepared in group]
-        calibration = self.segmenter.calibration
         return [
-            render(one, photo, self.legend, calibration, threshold=how.threshold, min_likeness=how.min_likeness)
+            render(
+                one,
+                photo,
+                self.legend,
+                self.segmenter.calibration,
+                kin=self.kin,
+                threshold=how.threshold,
+                min_likeness=how.min_likeness,
+                keep_all=how.keep_all,
+            )
             for one, (photo, _) in zip(maps, group, strict=True)
         ]
 
+    def judge(self, maps: Sequence[Maps], *, threshold: float | None = None, keep_all: bool = False) -> list[Judged]:
+        """How sure it is of what it saw in photographs; see `segmentation.judge`."""
+        return judge(maps, self.segmenter.calibration, threshold=threshold, kin=self.kin, keep_all=keep_all)
+
+    def prepare(self, photo: NDArray[np.uint8] | Image.Image) -> Prepared:
+        """A photograph, (H, W, 3) or in RGB, at the sizes at which it is seen."""
+        return prepare(photo, *(view.engine.config for view in self.views))
+
     def maps(self, photos: Sequence[Prepared], *, batch: int = 1) -> list[Maps]:
-        """What the network says of photographs, at its own resolution; see `Engine.maps`."""
-        return self.segmenter.engine.maps(self.memory, photos, batch=batch)
+        """What is seen in photographs, at the network's own resolution; see `views.look`."""
+        return look(self.views, photos, batch=batch, bias=self.bias)
 
     def maps_of_tiles(self, photo: NDArray[np.uint8]) -> Maps:
-        """What the network says of a photograph (H, W, 3), seen in overlapping tiles, at the photograph's size."""
-        return self.segmenter.engine.maps_of_tiles(self.memory, photo, self.sides)
+        """What is seen in a photograph (H, W, 3) in overlapping tiles, at the photograph's size."""
+        return look_in_tiles(self.views, photo, self.sides, bias=self.bias)
+
+    def using(self, dtype: torch.dtype) -> Concept:
+        """The same with convolutions of that type."""
+        views = tuple(replace(view, segmenter=view.segmenter.using(dtype)) for view in self.views)
+        return replace(self, segmenter=self.segmenter.using(dtype), views=views)
 
     # -- growing and shrinking -----------------------------------------------------------------------------------------
 
@@ -252,10 +327,12 @@ class Concept:
             >>> concept.extend([photo], [mask]).examples
             2
         """
-        engine = self.segmenter.engine
-        shots, _ = read_examples(photos, masks, self.classes, engine.config, first=self.examples)
-        origins = self.origins + tuple(shot.origin for shot in shots)
-        return replace(self, memory=engine.remember(shots, self.memory), origins=origins)
+        configs = [view.engine.config for view in self.views]
+        several, _ = read_examples(photos, masks, self.classes, *configs, first=self.examples)
+        origins = self.origins + tuple(shot.origin for shot in several[0])
+        views = tuple(view.extended(shots) for view, shots in zip(self.views, several, strict=True))
+        shots = self.shots and tuple((*old, *new) for old, new in zip(self.shots, several, strict=True))
+        return replace(self, views=views, origins=origins, shots=shots, told=None)
 
     def without(self, example: int) -> Concept:
         """Without one of the examples.
@@ -275,9 +352,13 @@ class Concept:
             raise Error("A concept needs at least one example; the last one cannot be taken back.")
         origins = self.origins[:example] + self.origins[example + 1 :]
         check_shown(origins, self.classes)
-        with torch.no_grad():
-            memory = self.memory.without(example)
-        return replace(self, memory=memory, origins=origins)
+        views = tuple(view.without(example) for view in self.views)
+        shots = self.shots and tuple((*some[:example], *some[example + 1 :]) for some in self.shots)
+        return replace(self, views=views, origins=origins, shots=shots, told=None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For other processes, which have no use for the examples themselves."""
+        return {**self.__dict__, "shots": None}
 
     def suggest(self, photos: Iterable[ImageSource], *, budget: int = 5) -> list[int]:
         """Which of the photographs to annotate next, given what is known.
@@ -310,13 +391,18 @@ class Concept:
             >>> concept.save("mug.concept")
         """
         path = checks.path_of("concept", path)
-        about = {
-            "format": FORMAT,
+        about: dict[str, Any] = {
+            "format": FORMAT if self.fitted is None else FITTED,
             "fingerprint": self.segmenter.fingerprint,
             "legend": self.legend.to_json(),
             "origins": [asdict(origin) for origin in self.origins],
+            "estimate": None if self.estimate is None else asdict(self.estimate),
         }
-        sealed.write(path, self.memory.tensors(), about)
+        tensors = self.memory.tensors()
+        if self.fitted is not None:
+            told, tensors = described(self.views)
+            about |= {"fitted": asdict(self.fitted), "views": told}
+        sealed.write(path, tensors, about)
 
     @staticmethod
     def load(path: str | os.PathLike[str], segmenter: Segmenter) -> Concept:
@@ -339,7 +425,7 @@ class Concept:
         segmenter = checks.kind("segmenter", segmenter, Segmenter)
         path = checks.path_of("concept", path)
         tensors, about = sealed.read(path, "concept", device=segmenter.device)
-        if about.get("format") != FORMAT or not isinstance(about.get("fingerprint"), str):
+        if about.get("format") not in (FORMAT, FITTED) or not isinstance(about.get("fingerprint"), str):
             raise Error(f"{path} is no concept of this version; make one with `dgpnet learn` or Concept.save.")
         if about["fingerprint"] != segmenter.fingerprint:
             raise Error(
@@ -349,14 +435,19 @@ class Concept:
         try:
             legend = Legend.from_json(about["legend"])
             origins = tuple(Origin(**{**one, "shown": tuple(one["shown"])}) for one in about["origins"])
-            memory = segmenter.network.restore(tensors)
+            told = Estimate.from_json(about.get("estimate"))
+            fitted = Fitted.from_json(about.get("fitted"))
+            views: tuple[View, ...]
+            if fitted is None:
+                views = (View(segmenter, segmenter.network.config.size, segmenter.network.restore(tensors)),)
+            else:
+                views = restored(about["views"], tensors, [segmenter, *segmenter.voters()])
         except (KeyError, ValueError, TypeError, IndexError) as error:
             raise Error(f"{path} is a damaged concept ({error!r:.100}); save it again.") from error
-        if len(origins) != memory.examples or {memory.classes, *(len(one.shown) for one in origins)} != {
-            len(legend.names)
-        }:
+        counts = {(view.memory.examples, view.memory.classes) for view in views}
+        if counts != {(len(origins), len(legend.names))} or any(len(o.shown) != len(legend.names) for o in origins):
             raise Error(f"{path} is a damaged concept (its parts disagree); save it again.")
-        return Concept(segmenter, memory, legend, origins)
+        return Concept(segmenter, views, legend, origins, told=told, fitted=fitted)
 
 
 @dataclass(frozen=True)
@@ -365,6 +456,7 @@ class _How:
 
     threshold: float | None
     min_likeness: float
+    keep_all: bool
     tile: bool
     max_pixels: int
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,6 @@ from dgpnet.network.fast import Predictor
 from dgpnet.segmenter.segmentation import Maps
 from dgpnet.segmenter.streams import batches
 from dgpnet.segmenter.support import Prepared, Shot, as_input, padded, prepare
-from dgpnet.segmenter.tiles import blend_weights, tile_corners, tile_side
 
 if TYPE_CHECKING:
     from dgpnet.images import ImageSource
@@ -32,15 +32,31 @@ EXACT_POINTS = 5120
 INDUCING_POINTS = 1024
 
 
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """A photograph (h, w, 3) and its features, {stride: (1, channels, H/stride, W/stride)}: tens of times smaller than
+    large photographs are."""
+
+    photo: NDArray[np.uint8]
+    features: dict[int, Tensor]
+
+    @property
+    def bytes(self) -> int:
+        """How much memory it takes."""
+        return self.photo.nbytes + sum(one.nbytes for one in self.features.values())
+
+
 class Engine:
     """A predictor with what is around it. Holds no state of its own: one serves any number of concepts and threads."""
 
-    def __init__(self, predictor: Predictor) -> None:
+    def __init__(self, predictor: Predictor, config: Config | None = None) -> None:
+        """config: the network's, or one that differs in the size at which photographs are seen."""
         self.predictor = predictor
+        self.config = config or predictor.config
 
-    @property
-    def config(self) -> Config:
-        return self.predictor.config
+    def at(self, size: int) -> Engine:
+        """The same, with photographs seen at another size."""
+        return self if size == self.config.size else Engine(self.predictor, self.config.but(size=size))
 
     @property
     def device(self) -> torch.device:
@@ -63,7 +79,13 @@ class Engine:
     def remember(self, shots: Sequence[Shot], memory: Memory | None = None) -> Memory:
         """What is known with these examples (K ≥ 1) besides those of `memory`: exact as long as they are few."""
         # What is padded must not depend on others: neighbours of one size learn together, then the next.
-        runs = [self.points(list(alike)) for _, alike in groupby(shots, lambda shot: shot.masks.shape)]
+        return self.remember_points(
+            [self.points(list(alike)) for _, alike in groupby(shots, lambda shot: shot.masks.shape)], memory
+        )
+
+    def remember_points(self, runs: Sequence[Points], memory: Memory | None = None) -> Memory:
+        """`remember`, of what `points` gave."""
+        runs = [_joined(list(alike)) for _, alike in groupby(runs, _shapes)]
         total = sum(points.most for points in runs) + (memory.points if memory else 0)
         budget = INDUCING_POINTS if total > EXACT_POINTS else None
         if memory is None:
@@ -83,56 +105,59 @@ class Engine:
             parts.append(self.predictor.points(photos[None], masks[None]))
         return Points.joined(parts)
 
+    # -- what is seen once and asked of often --------------------------------------------------------------------------
+
+    def encode(self, photo: NDArray[np.uint8]) -> Encoded:
+        """A photograph (h, w, 3) of the network's size through the image encoder, which takes no part in learning."""
+        return Encoded(photo, self.predictor.encode(self.as_input([photo])))
+
+    def points_of(self, encoded: Encoded, shot: Shot) -> Points:
+        """What there is to learn from an example whose photograph is encoded."""
+        masks = torch.from_numpy(shot.masks).to(self.device, torch.float32)
+        return self.predictor.points_of(encoded.features, masks[None, None])
+
+    def look_at(self, memory: Memory, encoded: Encoded) -> Maps:
+        """`maps` of an encoded photograph."""
+        maps = Maps.of(self.predictor.look_at(memory, encoded.features))
+        height, width = encoded.photo.shape[:2]
+        return Maps(*(one[0, ..., :height, :width] for one in maps))
+
     # -- seeing --------------------------------------------------------------------------------------------------------
 
-    def maps(self, memory: Memory, photos: Sequence[Prepared], *, batch: int = 1) -> list[Maps]:
-        """What the network says of photographs, those of one size in one batch, at the network's resolution.
+    def maps(self, memory: Memory, photos: Sequence[NDArray[np.uint8]], *, batch: int = 1) -> list[Maps]:
+        """What the network says of photographs (h, w, 3) of its size, those of one shape in one batch, at the network's
+        resolution.
 
         batch: how many there usually are. Fewer are filled up on CUDA, where each number is captured anew: to that, or
         to a power of two where there are several sizes.
         """
         found: dict[int, Maps] = {}
-        sizes = [padded(one.photo) for one in photos]
+        sizes = [padded(photo) for photo in photos]
         mixed = len(set(sizes)) > 1
         for _, alike in groupby(sorted(range(len(photos)), key=sizes.__getitem__), sizes.__getitem__):
             places = list(alike)
             count = 1
             if self.device.type == "cuda":
                 count = 1 << (len(places) - 1).bit_length() if mixed else batch
-            answer = self.predictor.look(memory, self.as_input([photos[i].photo for i in places], count=count))
+            answer = self.predictor.look(memory, self.as_input([photos[i] for i in places], count=count))
             for i, *maps in zip(places, *Maps.of(answer), strict=False):
-                height, width = photos[i].photo.shape[:2]
+                height, width = photos[i].shape[:2]
                 found[i] = Maps(*(one[..., :height, :width] for one in maps))
         return [found[i] for i in range(len(photos))]
 
-    def maps_of_tiles(self, memory: Memory, photo: NDArray[np.uint8], shown: Sequence[float]) -> Maps:
-        """What the network says of a photograph (H, W, 3), seen in overlapping tiles, at the photograph's size.
 
-        shown: √(H·W) of each example's photograph, from which the tiles' size follows.
-        """
-        size = (photo.shape[0], photo.shape[1])
-        side = tile_side(size, self.config.size, tuple(shown))
-        if max(size) <= side:
-            return self.maps(memory, [prepare(photo, self.config)])[0]
-        at_once = self.batch(memory.classes)
-        sums: Maps | None = None
-        total = torch.zeros(size, device=self.device)
-        for corners in batches(tile_corners(size, side), at_once):
-            tiles = [np.ascontiguousarray(photo[y : y + side, x : x + side]) for y, x in corners]
-            found = self.maps(memory, [prepare(tile, self.config) for tile in tiles], batch=at_once)
-            for (y, x), tile, maps in zip(corners, tiles, found, strict=True):
-                height, width = tile.shape[:2]
-                share = blend_weights(height, width, self.device)
-                if sums is None:
-                    sums = maps.each(lambda one: torch.zeros(*one.shape[:-2], *size, device=self.device))
-                for whole, part in zip(sums, maps, strict=True):
-                    whole[..., y : y + height, x : x + width] += _resized(part, (height, width)) * share
-                total[y : y + height, x : x + width] += share
-        assert sums is not None, "there is at least one tile"
-        return sums.each(lambda one: one / total)
-
-
-def _resized(maps: Tensor, size: tuple[int, int]) -> Tensor:
-    """(..., h, w) to (..., H, W)."""
+def resized(maps: Tensor, size: tuple[int, int]) -> Tensor:
+    """(..., h, w) to (..., H, W), bilinearly; itself where that is its size."""
+    if tuple(maps.shape[-2:]) == size:
+        return maps
     flat = maps.reshape(1, -1, *maps.shape[-2:])
     return F.interpolate(flat, size, mode="bilinear", align_corners=False).view(*maps.shape[:-2], *size)
+
+
+def _joined(runs: list[Points]) -> Points:
+    return Points.joined(runs) if len(runs) > 1 else runs[0]
+
+
+def _shapes(points: Points) -> list[int]:
+    """How many points each branch has of a photograph."""
+    return [x.shape[2] for x, _ in points.branches.values()]

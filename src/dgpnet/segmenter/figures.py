@@ -28,6 +28,7 @@ class Figures:
         "How much what was found looks like what was painted, 0 to 1; a low one may be something else. "
         "1 where nothing was found."
     )
+    presence: float = told("Probability that any of it is in the photograph, 0 to 1; 1 where the model cannot tell.")
     uncertainty: float = told("Share of pixels that is expected to have a wrong label.")
     novelty: float = told("How far the photograph is from all that was painted, 0 to 1.")
     areas: tuple[int, ...] = told("Pixels of the class.", each="area")
@@ -36,6 +37,9 @@ class Figures:
     scores: tuple[float, ...] = told("The score of the class by itself.", each="score")
     likenesses: tuple[float, ...] = told(
         "The likeness of the class by itself; 1 where it was not found.", each="likeness"
+    )
+    presences: tuple[float, ...] = told(
+        "Probability that the class is in the photograph; under one half it is left out.", each="presence"
     )
     seconds: float = told("Time that the photograph took, reading and writing included.")
 

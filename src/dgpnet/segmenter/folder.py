@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,14 @@ from dgpnet import checks
 from dgpnet.annotations import SupportSet
 from dgpnet.errors import Error
 from dgpnet.segmenter.concept import Concept
+from dgpnet.segmenter.estimate import Estimate
 from dgpnet.segmenter.figures import totals
-from dgpnet.segmenter.job import Job, Unwritable
+from dgpnet.segmenter.job import Job
 from dgpnet.segmenter.ledger import Entry, Ledger
 from dgpnet.segmenter.options import Options
 from dgpnet.segmenter.photographs import Photograph, find_photographs, with_keys
 from dgpnet.segmenter.rounds import Round
+from dgpnet.segmenter.stages import Known, Unwritable
 
 Advance = Callable[[int, int], None]
 #: A likeness that tells little of what was painted; what has how much of it: docs/results/default-model.md.
@@ -35,6 +37,7 @@ class Outcome:
     failures     name -> what went wrong
     unlike       photographs in which something was found with a likeness below UNLIKE; 0 where that is left out anyway
     totals       class -> photographs that show it, area, share of all pixels, and count where parts are counted
+    estimate     what was to be expected, from the examples alone; None where they could not tell
     annotations  format -> where it is
     notes        what was decided, kept or put aside, a sentence each
     stopped      why the job ended before its end (a full disk), in a sentence
@@ -47,6 +50,7 @@ class Outcome:
     failures: dict[str, str] = field(default_factory=dict)
     unlike: int = 0
     totals: dict[str, dict[str, Any]] = field(default_factory=dict)
+    estimate: Estimate | None = None
     annotations: dict[str, Path] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     stopped: str | None = None
@@ -60,6 +64,7 @@ def segment_folder(
     painted: SupportSet | None = None,
     again: bool = False,
     advance: Advance | None = None,
+    known: Known | None = None,
     **options: Any,
 ) -> Outcome:
     """Segment photographs into the folder `out`; what is done there already is skipped.
@@ -69,14 +74,15 @@ def segment_folder(
     again: where `out` holds an earlier round (other examples, other options), segment anew into it. Masks that were
     painted or edited by hand are kept. Otherwise another round is an Error, before any work.
     advance: called with how many are done and how many there are.
+    known: what this concept found in a photograph before, where that is at hand.
     options: those of `Options`, by name: overlay=True, formats=["coco"], …
     """
     asked = Options.of(options)
     checks.kind("concept", concept, Concept)
     again, place = checks.flag("again", again), Path(checks.path_of("folder", out))
     painted = None if painted is None else checks.kind("painted", painted, SupportSet)
-    if advance is not None and not callable(advance):
-        raise Error(f"advance is a function of two numbers; given {checks.shown(advance)}.")
+    checks.function("advance", advance, "two numbers")
+    checks.function("known", known, "a photograph")
     if asked.min_likeness and not concept.segmenter.network.config.similarity:
         raise Error("This model has no plain similarity to tell likeness by; leave min_likeness out.")
     listed = [photographs] if isinstance(photographs, str | os.PathLike) else photographs
@@ -89,7 +95,7 @@ def segment_folder(
         found = with_keys({one.name: one.path for one in found}, ledger.keys)
         todo = [photo for photo in found if not ledger.is_done(photo)]
         before = len(found) - len(todo)
-        job = Job(_in_the_same_precision(concept, ledger) if todo else concept, ledger, asked, painted)
+        job = Job(_in_the_same_precision(concept, ledger) if todo else concept, ledger, asked, painted, known)
         stopped = None
         try:
             job.segment(todo, lambda n: advance and advance(before + n, len(found)))
@@ -102,7 +108,7 @@ def segment_folder(
 def _in_the_same_precision(concept: Concept, ledger: Ledger) -> Concept:
     """The concept in the precision that the job began with, though another may be quicker here and now."""
     if ledger.precision is not None:
-        return replace(concept, segmenter=concept.segmenter.using(getattr(torch, ledger.precision)))
+        return concept.using(getattr(torch, ledger.precision))
     ledger.precision = str(concept.segmenter.engine.predictor.dtype).removeprefix("torch.")
     ledger.write_job()
     return concept
@@ -120,6 +126,7 @@ def _outcome(job: Job, found: Sequence[Photograph], before: int, stopped: str | 
         failures=job.failures,
         unlike=sum(_is_unlike(entry) for entry in entries) if similar else 0,
         totals=totals(figures, job.concept.classes),
+        estimate=job.concept.estimate,
         annotations=job.annotations,
         notes=(*job.ledger.notes, *job.notes, *_left_behind(job.ledger, found)),
         stopped=stopped,

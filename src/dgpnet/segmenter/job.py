@@ -1,100 +1,35 @@
-"""The stages of a folder job.
-
-threads decode  →  the network segments batches  →  threads write
-
-What the device does is asked for a batch at a time, in few calls: between them, threads want Python's lock.
-"""
+"""What drives a folder job: hands out the photographs, records what is done, and writes what needs all of them."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import stat
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-from PIL import Image
-
-from dgpnet.annotations import Example, Item, SupportSet
+from dgpnet.annotations import Item, SupportSet
 from dgpnet.errors import Error
 from dgpnet.files import atomic
-from dgpnet.images import open_photo
-from dgpnet.pictures import overlay, save
 from dgpnet.segmenter import masks
 from dgpnet.segmenter.concept import Concept
-from dgpnet.segmenter.figures import Figures
-from dgpnet.segmenter.ledger import Entry, Ledger, Stamp, checksum, stamp
+from dgpnet.segmenter.ledger import Entry, Ledger
 from dgpnet.segmenter.options import Options
-from dgpnet.segmenter.outputs import (
-    counts,
-    numbered,
-    parts,
-    put_aside,
-    stage_of,
-    without_small,
-    write_annotations,
-    write_grey,
-)
+from dgpnet.segmenter.outputs import stage_of, without_small, write_annotations
 from dgpnet.segmenter.photographs import Photograph
-from dgpnet.segmenter.report import for_review, thumbnail, write_report, write_summary, write_thumbnails
-from dgpnet.segmenter.segmentation import Judged, Maps, enlarge, judge, leave_out
-from dgpnet.segmenter.streams import Background, ahead, batches
-from dgpnet.segmenter.support import Prepared, pixels_of, prepare
-
-#: Bytes that the name of a file may have on common disks, its suffix left out.
-LONGEST_NAME = 251
-#: Pixels that a side of a JPEG can have.
-LONGEST_JPEG = 65_500
-
-
-class Unwritable(Exception):
-    """A result could not be written: no use in going on, since the next one could not either."""
-
-
-@dataclass(frozen=True, eq=False)
-class ByHand:
-    """A mask (H, W) that a person made."""
-
-    mask: NDArray[np.uint8]
-    painted: bool = False
-    edited: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Decoded:
-    """A photograph on its way to the network; the whole of it only where the options need it."""
-
-    photo: Photograph
-    prepared: Prepared
-    thumbnail: Image.Image
-    whole: NDArray[np.uint8] | None
-    by_hand: ByHand | None
-    stamp: Stamp
-    seconds: float
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """What is written of a photograph: mask and, where asked for, uncertainty (H, W); how sure the network is."""
-
-    mask: NDArray[np.uint8]
-    uncertainty: NDArray[np.uint8] | None
-    judged: Judged
-    seconds: float
+from dgpnet.segmenter.report import for_review, write_report, write_summary
+from dgpnet.segmenter.stages import Done, Failed, Known, Stages, Task, Unwritable, told
 
 
 class Job:
-    """One run of a job on an output folder, whose ledger is open."""
+    """One run of a job on an output folder, whose ledger is open. known: what need not be found again."""
 
-    def __init__(self, concept: Concept, ledger: Ledger, options: Options, painted: SupportSet | None) -> None:
+    def __init__(
+        self,
+        concept: Concept,
+        ledger: Ledger,
+        options: Options,
+        painted: SupportSet | None,
+        known: Known | None = None,
+    ) -> None:
         self.concept = concept
         self.ledger = ledger
         self.options = options
@@ -102,213 +37,35 @@ class Job:
         self.failures: dict[str, str] = {}
         self.notes: list[str] = []
         self.annotations: dict[str, Path] = {}
-        self._painted = Painted(painted.examples if painted is not None else ())
+        self._painted = () if painted is None else painted.examples
+        self._known = known
 
     def segment(self, photographs: Sequence[Photograph], advance: Callable[[int], object]) -> None:
-        """Read, segment and write, each overlapping the others; what cannot be read goes to `failures`."""
-        stream = ahead(photographs, self._decode, cost=_pixels)
-        size = 1 if self.options.tile else self.concept.segmenter.engine.batch(len(self.concept.classes))
-        seen = 0
+        """All of these, in this process; what cannot be read goes to `failures`."""
+        made_with = self.ledger.now.made_with
+        stages = Stages(
+            self.concept, self.out, self.options, made_with=made_with, painted=self._painted, known=self._known
+        )
         try:
-            with Background() as writers, closing(stream):
-                for group in batches(stream, size):
-                    readable: list[Decoded] = []
-                    for photo, future in group:
-                        try:
-                            readable.append(future.result())
-                        except (Error, OSError, MemoryError) as error:
-                            self.failures[photo.name] = _sentence(photo, error)
-                    for decoded, result in self._results(readable, size):
-                        writers.put(partial(self._write, decoded, result), result.mask.size)
-                    seen += len(group)
-                    advance(seen)
+            stages.run(map(self._task, photographs), done=self._done, failed=self._failed, advance=advance)
             self.ledger.settle()
         except OSError as error:
-            raise Unwritable(_told(error, self.out)) from error
+            raise Unwritable(told(error, self.out)) from error
 
-    # -- the three stages ----------------------------------------------------------------------------------------------
+    def _task(self, photo: Photograph) -> Task:
+        before = self.ledger.entries.get(photo.key)
+        return Task(photo, before.digest if before is not None and not before.figures.edited else None)
 
-    def _decode(self, photo: Photograph) -> Decoded:
-        start = time.perf_counter()
-        _check_file(photo)
-        mark = stamp(photo.path)
-        image = open_photo(photo.path, max_pixels=self.options.max_pixels)
-        if self.options.overlay and max(image.size) > LONGEST_JPEG:
-            raise Error(
-                f"{photo.path} is {max(image.size):,} pixels long, and an overlay has at most {LONGEST_JPEG:,}; cut it "
-                "into parts, or leave out --overlay."
-            )
-        whole = np.array(image) if self.options.tile or self.options.overlay else None
-        prepared = prepare(image, self.concept.segmenter.network.config)
-        by_hand = self._by_hand(photo, prepared.size)
-        return Decoded(photo, prepared, thumbnail(image), whole, by_hand, mark, time.perf_counter() - start)
-
-    def _by_hand(self, photo: Photograph, size: tuple[int, int]) -> ByHand | None:
-        """The mask that a person painted or edited, which is kept: the edited one where there are both."""
-        painted = self._painted.mask(photo.path, size)
-        edited = self._edited(photo, size)
-        if edited is None or (painted is not None and np.array_equal(painted, edited)):
-            return None if painted is None else ByHand(painted, painted=True)
-        if painted is not None:
-            self.notes.append(f"{photo.name}: its mask was edited by hand and differs from what was painted; it stays.")
-        return ByHand(edited, edited=True)
-
-    def _edited(self, photo: Photograph, size: tuple[int, int]) -> NDArray[np.uint8] | None:
-        """The mask in the output folder, where a person changed it; what is no mask of these classes is put aside."""
-        path = self._path("masks", photo.key, ".png")
-        if not path.is_file() or path.stat().st_size == 0 or self._is_ours(path, photo.key):
-            return None
+    def _done(self, done: Done) -> None:
         try:
-            found = masks.read(path, self.concept.legend, size)
-            # Saved again in another way (in colours, say), but with nothing changed, is no edit either.
-            return None if masks.digest(found, self.concept.legend) == self._written(photo.key) else found
-        except Error as error:
-            aside = put_aside(self.out, path)
-            self.notes.append(f"{error} It is kept as {aside}, and the photograph is segmented anew.")
-            return None
-
-    def _is_ours(self, path: Path, key: str) -> bool:
-        """Whether a mask is as a job wrote it: by its seal, or, where a program has stripped that, by the record."""
-        try:
-            return masks.is_ours(path) or masks.digest_of(path) == self._written(key)
-        except Error:
-            return False  # damaged; or saved in another way, and a mask all the same
-
-    def _written(self, key: str) -> str | None:
-        """The digest of the mask that a job wrote; None where there is none, or a person made it."""
-        before = self.ledger.entries.get(key)
-        return before.digest if before is not None and not before.figures.edited else None
-
-    def _results(self, group: list[Decoded], batch: int) -> Iterator[tuple[Decoded, Result]]:
-        """What the network finds in each, or a person did; a batch too large for the device is cut in half."""
-        for decoded in group:
-            if decoded.by_hand is not None:
-                yield decoded, self._result_by_hand(decoded, decoded.by_hand)
-        group = [decoded for decoded in group if decoded.by_hand is None]
-        if not group:
-            return
-        start = time.perf_counter()
-        too_large = False
-        try:
-            maps = self._maps(group, batch)
-            judged = judge(maps, self.concept.segmenter.calibration, threshold=self.options.threshold)
-        except torch.OutOfMemoryError as error:
-            if len(group) == 1 and batch == 1:
-                self.failures[group[0].photo.name] = _sentence(group[0].photo, error)
-                return
-            too_large = True  # and not here: the exception holds on to what the failed attempt had
-        if too_large:
-            half = (batch + 1) // 2
-            for part in batches(group, half):
-                yield from self._results(part, half)
-            return
-        seconds = (time.perf_counter() - start) / len(group)
-        for decoded, of_one, sure in zip(group, maps, judged, strict=True):
-            yield decoded, self._result(decoded, of_one, sure, seconds)
-
-    def _maps(self, group: list[Decoded], batch: int) -> list[Maps]:
-        if self.options.tile:
-            return [self.concept.maps_of_tiles(one.whole) for one in group if one.whole is not None]
-        return self.concept.maps([one.prepared for one in group], batch=batch)
-
-    def _result(self, decoded: Decoded, maps: Maps, judged: Judged, seconds: float) -> Result:
-        """At the photograph's own size only what is written in it."""
-        start = time.perf_counter()
-        found = enlarge(
-            maps,
-            decoded.prepared.size,
-            self.concept.segmenter.calibration,
-            threshold=self.options.threshold,
-            keep=["mask", "uncertainty"] if self.options.uncertainty else ["mask"],
-        )
-        uncertainty = (found["uncertainty"] * 255).round().byte().cpu().numpy() if self.options.uncertainty else None
-        mask = found["mask"].cpu().numpy()
-        leave_out(mask, judged.class_likeness, self.options.min_likeness)
-        return Result(mask, uncertainty, judged, seconds + time.perf_counter() - start)
-
-    def _result_by_hand(self, decoded: Decoded, by_hand: ByHand) -> Result:
-        """A person's mask is taken to be right."""
-        nothing = np.zeros(decoded.prepared.photo.shape[:2], np.uint8)
-        sure = (1.0,) * len(self.concept.classes)
-        uncertainty = np.zeros_like(by_hand.mask) if self.options.uncertainty else None
-        return Result(by_hand.mask, uncertainty, Judged(nothing, 1.0, 0.0, 0.0, 1.0, sure, sure), 0.0)
-
-    def _write(self, decoded: Decoded, result: Result) -> None:
-        """All files of one photograph, and then its entry in the ledger."""
-        start = time.perf_counter()
-        try:
-            digest = self._write_mask(decoded, result.mask)
-            files, found = self._write_others(decoded, result)
-            mask = self._path("masks", decoded.photo.key, ".png")
-            figures = self._figures(decoded, result, found, time.perf_counter() - start)
-            entry = Entry(
-                name=decoded.photo.name,
-                key=decoded.photo.key,
-                path=os.path.realpath(decoded.photo.path),
-                stamp=decoded.stamp,
-                made_with=self.ledger.now.made_with,
-                mask=checksum(mask),
-                digest=digest,
-                files={path.relative_to(self.out).as_posix(): checksum(path) for path in files},
-                figures=figures,
-            )
-            self.ledger.add(entry, [mask, *files])
+            self.ledger.add(done.entry, done.files)
         except (Error, OSError) as error:
-            raise Unwritable(_sentence(decoded.photo, error)) from error
+            raise Unwritable(told(error, self.out)) from error
+        self.notes += done.notes
 
-    def _write_mask(self, decoded: Decoded, mask: NDArray[np.uint8]) -> str:
-        """Its digest. What a person edited stays the file that it is."""
-        path = self._path("masks", decoded.photo.key, ".png")
-        if decoded.by_hand is not None and decoded.by_hand.edited:
-            return masks.digest_of(path)
-        return masks.write(path, mask, self.concept.legend)
-
-    def _write_others(self, decoded: Decoded, result: Result) -> tuple[list[Path], tuple[int, ...]]:
-        """What the options ask for and the report shows; returns the files, and how many parts each class has."""
-        key, legend = decoded.photo.key, self.concept.legend
-        files: list[Path] = []
-        found: tuple[int, ...] = ()
-        if self.options.instances:
-            several = parts(result.mask, self.options.min_area)
-            found = counts(several, len(legend.names))
-            files.append(self._path("instances", key, ".png"))
-            write_grey(files[-1], numbered(several, decoded.prepared.size))
-        if decoded.whole is not None and self.options.overlay:
-            files.append(self._path("overlays", key, ".jpg"))
-            save(overlay(decoded.whole, result.mask, colours=legend.colours), files[-1])
-        if result.uncertainty is not None:
-            files.append(self._path("uncertainty", key, ".png"))
-            write_grey(files[-1], result.uncertainty)
-        report, uncertainty = self.out / "report", result.judged.uncertainty
-        files += write_thumbnails(report, key, decoded.thumbnail, result.mask, uncertainty, legend.colours)
-        return files, found
-
-    def _figures(self, decoded: Decoded, result: Result, found: tuple[int, ...], seconds: float) -> Figures:
-        height, width = decoded.prepared.size
-        areas = tuple(Image.fromarray(result.mask).histogram()[1 : len(self.concept.classes) + 1])
-        return Figures(
-            width=width,
-            height=height,
-            painted=decoded.by_hand is not None and decoded.by_hand.painted,
-            edited=decoded.by_hand is not None and decoded.by_hand.edited,
-            score=result.judged.score,
-            likeness=result.judged.likeness,
-            uncertainty=result.judged.mean_uncertainty,
-            novelty=result.judged.mean_novelty,
-            areas=areas,
-            shares=tuple(area / (width * height) for area in areas),
-            counts=found,
-            scores=result.judged.class_scores,
-            likenesses=result.judged.class_likeness,
-            seconds=decoded.seconds + result.seconds + seconds,
-        )
-
-    def _path(self, kind: str, key: str, suffix: str) -> Path:
-        path = self.out / kind / f"{key}{suffix}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path
-
-    # -- what needs all photographs together ---------------------------------------------------------------------------
+    def _failed(self, failed: Failed) -> None:
+        self.failures[failed.name] = failed.why
+        self.notes += failed.notes
 
     def finish(self) -> None:
         """Summary, annotations and report of all that is done in this round."""
@@ -316,10 +73,10 @@ class Job:
         try:
             with atomic(self.out / "classes.json") as temporary:
                 temporary.write_text(json.dumps(masks.classes_json(legend)), encoding="utf-8")
-            write_summary(self.out, self.ledger.now, legend.names, entries, self.failures)
-            write_report(self.out / "report", legend, entries, self.failures)
+            write_summary(self.out, self.ledger.now, legend.names, entries, self.failures, self.concept.estimate)
+            write_report(self.out / "report", legend, entries, self.failures, self.concept.estimate)
         except (Error, OSError) as error:
-            raise Unwritable(_told(error, self.out)) from error
+            raise Unwritable(told(error, self.out)) from error
         problems = [problem for format in self.options.formats if (problem := self._annotate(format, entries))]
         if problems:
             raise Unwritable(" ".join(problems))
@@ -330,8 +87,8 @@ class Job:
             path, notes = write_annotations(self.out, self.concept.legend, self._items(entries), format, self.options)
         except (Error, OSError) as error:
             # Said of where it would have been, not of where it was made ready.
-            told = f"{format}: {_told(error, self.out)}"
-            return told.replace(str(stage_of(self.out)), str(self.out / "annotations"))
+            problem = f"{format}: {told(error, self.out)}"
+            return problem.replace(str(stage_of(self.out)), str(self.out / "annotations"))
         self.annotations[format] = path
         self.notes += [note for note in notes if note not in self.notes]  # the legend is of all formats
         return None
@@ -343,72 +100,3 @@ class Job:
             if self.options.min_area:
                 mask = without_small(mask, self.options.min_area)
             yield Item(entry.name, mask, entry.figures.score, entry.figures.scores)
-
-
-class Painted:
-    """Photographs that were painted, known again by where they lie or by what is in the file."""
-
-    def __init__(self, examples: Sequence[Example]) -> None:
-        self._by_path = {os.path.realpath(example.photo): example for example in examples}
-        self._by_size: dict[int, dict[bytes, Example]] = {}
-        for path, example in self._by_path.items():
-            with suppress(OSError):  # gone since it was read
-                same = self._by_size.setdefault(os.stat(path).st_size, {})
-                same.setdefault(_content(path), example)
-
-    def mask(self, path: Path, size: tuple[int, int]) -> NDArray[np.uint8] | None:
-        """What was painted on the photograph of this file; None where nothing was."""
-        example = self._example(path)
-        return example.mask if example is not None and example.size == size else None
-
-    def has(self, path: Path) -> bool:
-        """Whether the photograph of this file was painted; not so where it cannot be read."""
-        with suppress(OSError):
-            return self._example(path) is not None
-        return False
-
-    def _example(self, path: Path) -> Example | None:
-        """The example whose photograph this file is."""
-        known = self._by_path.get(os.path.realpath(path))
-        if known is None and (same := self._by_size.get(path.stat().st_size)):
-            return same.get(_content(path))
-        return known
-
-
-def _content(path: str | Path) -> bytes:
-    return hashlib.sha256(Path(path).read_bytes()).digest()
-
-
-def _check_file(photo: Photograph) -> None:
-    """An Error, or the system's, for what is no file to read: a pipe would keep a reader for ever."""
-    kind = photo.path.stat().st_mode
-    if stat.S_ISDIR(kind):
-        raise Error(f"{photo.path} is a folder that may not be read; change its permissions.")
-    if not stat.S_ISREG(kind):
-        raise Error(f"{photo.path} is no file but a pipe or a device; take it out of the folder.")
-    if max(len(os.fsencode(part)) for part in photo.key.split("/")) > LONGEST_NAME:
-        raise Error(f"{photo.path} has too long a name to write its mask; shorten it.")
-
-
-def _pixels(photo: Photograph) -> int:
-    try:
-        _check_file(photo)
-    except (Error, OSError):
-        return 0
-    return pixels_of(photo.path)
-
-
-def _told(error: Error | OSError, place: Path) -> str:
-    """What went wrong in a sentence; of the system's errors, which know where, the place as well."""
-    if isinstance(error, OSError):
-        return f"{error.filename2 or error.filename or place}: {error.strerror or error}."
-    return str(error)
-
-
-def _sentence(photo: Photograph, error: BaseException) -> str:
-    """What went wrong, naming the file."""
-    if isinstance(error, OSError):
-        return f"{error.filename or photo.path}: {error.strerror or error}."
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return f"{photo.path} does not fit into memory; shrink it, or set a lower limit of pixels."
-    return str(error)

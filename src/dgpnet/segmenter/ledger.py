@@ -18,7 +18,7 @@ from dgpnet.errors import Error
 from dgpnet.files import Journal, lock, read_record, remove_leftovers, to_disk, write_record
 from dgpnet.segmenter import masks
 from dgpnet.segmenter.figures import Figures
-from dgpnet.segmenter.photographs import OUTPUTS, RECORD, Photograph
+from dgpnet.segmenter.photographs import JOURNALS, OUTPUTS, RECORD, Photograph
 from dgpnet.segmenter.rounds import Round, differences
 
 Stamp = tuple[int, int]
@@ -86,8 +86,9 @@ class Ledger:
         self.precision: str | None = None
         self.notes: list[str] = []
         self.entries: dict[str, Entry] = {}
-        self._job = out / RECORD / "job.json"
-        self._done = Journal(out / RECORD / "done.jsonl")
+        job, done = JOURNALS
+        self._job = out / RECORD / job
+        self._done = Journal(out / RECORD / done)
         self._lock = threading.Lock()
         self._pending: list[tuple[Entry, list[Path]]] = []
         self._syncing: Future[None] | None = None

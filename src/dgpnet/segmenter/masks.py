@@ -36,8 +36,11 @@ def classes_json(legend: Legend) -> dict[str, int | list[int]]:
     return {**named, IGNORE_LABEL: list(_ignore_colour(legend))}
 
 
-def write(path: Path, mask: NDArray[np.uint8], legend: Legend) -> str:
-    """Write a mask (H, W) of 0, 1 … C and 255, whole or not at all; returns the digest of what was written."""
+def write(path: Path, mask: NDArray[np.uint8], legend: Legend, *, sync: bool = False) -> str:
+    """Write a mask (H, W) of 0, 1 … C and 255, whole or not at all; returns the digest of what was written.
+
+    sync: on the disk before this returns.
+    """
     pixels = legend.applied(mask)
     image = Image.fromarray(pixels)
     if pixels.dtype == np.uint8:
@@ -47,7 +50,7 @@ def write(path: Path, mask: NDArray[np.uint8], legend: Legend) -> str:
         image.putpalette(palette.tobytes())
     own, text = _digest(pixels), PngInfo()
     text.add_text(SEAL, own)
-    with atomic(path) as temporary:
+    with atomic(path, sync=sync) as temporary:
         image.save(temporary, format="PNG", compress_level=COMPRESSION, pnginfo=text)
     return own
 

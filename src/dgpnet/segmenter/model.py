@@ -6,7 +6,7 @@ import copy
 import os
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,11 +19,15 @@ from dgpnet.devices import find_device
 from dgpnet.errors import Error
 from dgpnet.network import DGPNet
 from dgpnet.network.fast import Predictor
+from dgpnet.segmenter import fitting
 from dgpnet.segmenter.calibration import Calibration
 from dgpnet.segmenter.concept import Concept, check_shown
 from dgpnet.segmenter.engine import Engine
+from dgpnet.segmenter.fitting import SECONDS
 from dgpnet.segmenter.suggest import encode, order
 from dgpnet.segmenter.support import read_examples
+from dgpnet.segmenter.tuning import Weights
+from dgpnet.segmenter.views import View
 
 if TYPE_CHECKING:
     from dgpnet.images import ImageSource
@@ -65,6 +69,10 @@ class Segmenter:
         """What `load` was given, where it made this segmenter."""
         self.provenance: Mapping[str, Any] = {}
         """How its weights were made, as their checkpoint tells it."""
+        self.base: Segmenter | None = None
+        """The model that this one was tuned from, where it was."""
+        self.tuning: Weights = {}
+        """What was tuned, by name."""
         self._lock = threading.Lock()
         self._engine: Engine | None = None
 
@@ -87,6 +95,9 @@ class Segmenter:
         masks: Iterable[ImageSource],
         *,
         classes: Iterable[str] | Legend | None = None,
+        fit: bool = False,
+        fit_seconds: float = SECONDS,
+        advance: Callable[[int, int], None] | None = None,
     ) -> Concept:
         """Learn C classes from K ≥ 1 photographs and their masks.
 
@@ -98,6 +109,9 @@ class Segmenter:
                 there is one class, a mask may show it in white (0 and 255 alone) or in one colour, which a Notice says.
             classes: C names; by default as many classes as the masks' largest value. Or a legend, with which the masks
                 hold its numbers 1 … C and 255 always is ignore.
+            fit: fit it to these examples as well: sizes, models, decoder (docs/fitting.md). Costs time, now and later.
+            fit_seconds: how long fitting may take.
+            advance: called while fitting, with how many seconds have gone by and how many there are.
 
         Returns:
             what was learned, which finds the classes in other photographs.
@@ -106,10 +120,27 @@ class Segmenter:
             >>> segmenter.learn(["mug.jpg"], ["mug.png"], classes=["mug"])
             Concept(mug; 1 example)
         """
-        shots, legend = read_examples(photos, masks, classes, self.network.config)
-        origins = tuple(shot.origin for shot in shots)
+        checks.function("advance", advance, "two numbers")
+        fit, seconds = checks.flag("fit", fit), checks.number("fit_seconds", fit_seconds, 0, fitting.LONGEST)
+        config = self.network.config
+        seen = fitting.sizes(config) if fit else (config.size,)
+        several, legend = read_examples(photos, masks, classes, *(config.but(size=size) for size in seen))
+        shots = dict(zip(seen, several, strict=True))
+        origins = tuple(shot.origin for shot in shots[config.size])
         check_shown(origins, legend.names)
-        return Concept(self, self.engine.remember(shots), legend, origins)
+        if not fit:
+            view = View(self, config.size, self.engine.remember(shots[config.size]))
+            return Concept(self, (view,), legend, origins, (tuple(shots[config.size]),))
+        views, fitted, told = fitting.fit([self, *self.voters()], shots, seconds, advance)
+        return Concept(self, views, legend, origins, tuple(tuple(shots[view.size]) for view in views), told, fitted)
+
+    def voters(self) -> list[Segmenter]:
+        """Other models that ship and see photographs as this one does: they may vote where a concept is fitted."""
+        if self.source not in weights.SHIPPED or self.base is not None:
+            return []
+        others = [load(name, device=self.device) for name in weights.SHIPPED if name != self.source]
+        own = self.network.config
+        return [o for o in others if (o.network.config.size, o.network.config.resize) == (own.size, own.resize)]
 
     def suggest(self, photos: Iterable[ImageSource], *, budget: int = 5) -> list[int]:
         """Which of the photographs to annotate first, before any mask exists.
@@ -149,6 +180,24 @@ class Segmenter:
             return self
         other = Segmenter(self.network, calibration=self.calibration, dtype=dtype)
         other.source, other.provenance = self.source, self.provenance
+        other.base, other.tuning = self.base, self.tuning
+        return other
+
+    @property
+    def name(self) -> str:
+        """What to call it: "default", "small", or the name of its file."""
+        source = self.source if self.base is None else self.base.source
+        return Path(source).stem if source else "network"
+
+    def tuned(self, tuning: Weights) -> Segmenter:
+        """The same model with other weights in place of those of these names."""
+        network = copy.deepcopy(self.network)
+        expected = {name: p.shape for name, p in network.named_parameters()}
+        if any(expected.get(name) != p.shape for name, p in tuning.items()):
+            raise Error("The tuned weights are not of this model; learn the concept again.")
+        network.load_state_dict(tuning, strict=False)
+        other = Segmenter(network, calibration=self.calibration, dtype=self.dtype)
+        other.provenance, other.base, other.tuning = self.provenance, self, tuning
         return other
 
     def batch(self, classes: int) -> int:
@@ -157,6 +206,8 @@ class Segmenter:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For other processes: by name where it was loaded, since weights are large and there already."""
+        if self.base is not None:
+            return Segmenter.tuned, (self.base, self.tuning)
         if self.source is None:
             return _rebuilt, (self.network, self.calibration, self.dtype)
         return _reloaded, (self.source, str(self.device), self.dtype, self.fingerprint)

@@ -51,6 +51,7 @@ class Options:
     tile          overlapping tiles for photographs larger than the network's size
     min_likeness  a class that is less like what was painted is taken out of a photograph's mask; all else that is said
                   of the photograph stays that of what was found
+    keep_all      leave nothing out for being probably not there (`Segmentation.class_presence` below one half)
     max_pixels    photographs with more are refused before they are decoded
     formats       names of `annotations.FORMATS` to write besides the masks
     polygons      outlines in place of pixel masks, in formats that have both
@@ -65,6 +66,7 @@ class Options:
     threshold: float | None = None
     tile: bool = False
     min_likeness: float = 0.0
+    keep_all: bool = False
     max_pixels: int = MAX_PIXELS
     formats: tuple[str, ...] = _afterwards(())
     polygons: bool = _afterwards(False)
@@ -85,6 +87,11 @@ class Options:
             check = _CHECKS.get(one.name, checks.flag)
             value = check(one.name.replace("_", "-"), getattr(self, one.name))
             object.__setattr__(self, one.name, value)  # NumPy's numbers as Python's, which JSON can hold
+
+    @property
+    def plain(self) -> bool:
+        """Whether masks are what the likeliest label says, and nothing else of the network's answer is written."""
+        return not (self.uncertainty or self.tile or self.threshold is not None or self.min_likeness or self.keep_all)
 
     def shaping(self) -> dict[str, Any]:
         """What the files of a photograph depend on; the limit of pixels changes none that is there."""

@@ -116,6 +116,7 @@ kbd { font: 12px ui-monospace, monospace; border: 1px solid var(--line); border-
   </div>
 </header>
 <main>
+  <p id="estimate" class="soft" hidden></p>
   <div id="failures"></div>
   <details><summary>What the numbers mean</summary><dl id="legend"></dl></details>
   <div id="grid"></div>
@@ -199,6 +200,11 @@ function header() {
     bar.style.height = 100 * n / most + "%";
     byId("histogram").append(bar);
   });
+  if (report.estimate) {
+    const { text, doubtful } = report.estimate;
+    const doubts = doubtful.map((name) => ` ${name}: the other examples say something else than is painted there.`);
+    Object.assign(byId("estimate"), { textContent: text + doubts.join(""), hidden: false });
+  }
   if (report.failures.length) {
     const list = make("ul", {}, report.failures.map(([name, why]) =>
       make("li", { textContent: why.includes(name) ? why : `${name}: ${why}` })));

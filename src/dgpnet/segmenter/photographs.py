@@ -17,6 +17,8 @@ from dgpnet.errors import Error
 
 #: Where a job keeps its record, in its output folder.
 RECORD = ".dgpnet"
+#: The files in it: what the results are made with, and which photographs are done.
+JOURNALS = ("job.json", "done.jsonl")
 #: What a job writes besides its record.
 OUTPUTS = (
     "classes.json",
@@ -161,9 +163,14 @@ def _refuse_results(given: Path, out: str | os.PathLike[str] | None) -> None:
     if out is not None and real == _real(Path(out)):
         raise Error(f"{given} is both where photographs are and where results would go; choose another --out.")
     own = [] if out is None else [_real(Path(out))]
-    for folder in [*own, *(folder for folder in real.parents if (folder / RECORD).is_dir())]:
+    for folder in [*own, *filter(_holds_results, real.parents)]:
         if real.is_relative_to(folder) and real != folder and real.relative_to(folder).parts[0] in OUTPUTS:
             raise Error(f"{given} lies among the results of a job; give the photographs that it was made from.")
+
+
+def _holds_results(folder: Path) -> bool:
+    """Whether a job wrote here; the record of a studio is no job's."""
+    return any((folder / RECORD / name).exists() for name in JOURNALS)
 
 
 def _below(folder: Path, avoided: set[Path]) -> Iterator[Path]:
@@ -171,7 +178,7 @@ def _below(folder: Path, avoided: set[Path]) -> Iterator[Path]:
     closed: list[Path] = []
     for parent, folders, names in os.walk(folder, onerror=lambda error: closed.append(Path(error.filename))):
         here = Path(parent)
-        written = OUTPUTS if (here / RECORD).is_dir() else ()
+        written = OUTPUTS if _holds_results(here) else ()
         folders[:] = sorted(
             name
             for name in folders

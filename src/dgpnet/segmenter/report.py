@@ -20,6 +20,7 @@ from dgpnet.colours import PALETTE, Colour, to_hex
 from dgpnet.files import atomic
 from dgpnet.images import COMPRESSION, IGNORE
 from dgpnet.pictures import heat_map
+from dgpnet.segmenter.estimate import Estimate
 from dgpnet.segmenter.figures import EACH, FIELDS, totals
 from dgpnet.segmenter.ledger import Entry
 from dgpnet.segmenter.page import PAGE
@@ -92,7 +93,13 @@ def for_review(entries: Iterable[Entry]) -> list[Entry]:
     return sorted(entries, key=lambda entry: (entry.figures.by_hand, entry.figures.score, entry.name))
 
 
-def write_report(report: Path, legend: Legend, entries: Sequence[Entry], failures: Mapping[str, str]) -> None:
+def write_report(
+    report: Path,
+    legend: Legend,
+    entries: Sequence[Entry],
+    failures: Mapping[str, str],
+    estimate: Estimate | None = None,
+) -> None:
     """`index.html` and its `data.js`; the pictures are there already. failures: name -> what went wrong."""
     figures = [entry.figures for entry in entries]
     of_all = totals(figures, legend.names)
@@ -115,6 +122,12 @@ def write_report(report: Path, legend: Legend, entries: Sequence[Entry], failure
         # Beside its name, what it is called in an address: browsers know no names but in UTF-8.
         "rows": [[printable(entry.name), quote(os.fsencode(entry.key)), entry.figures.values()] for entry in entries],
         "failures": [[printable(name), printable(why)] for name, why in failures.items()],
+        "estimate": None
+        if estimate is None
+        else {
+            "text": printable(f"From the examples alone: {estimate}."),
+            "doubtful": list(map(printable, estimate.doubtful)),
+        },
     }
     report.mkdir(parents=True, exist_ok=True)
     with atomic(report / "data.js") as temporary:
@@ -124,7 +137,12 @@ def write_report(report: Path, legend: Legend, entries: Sequence[Entry], failure
 
 
 def write_summary(
-    out: Path, about: Round, classes: Sequence[str], entries: Sequence[Entry], failures: Mapping[str, str]
+    out: Path,
+    about: Round,
+    classes: Sequence[str],
+    entries: Sequence[Entry],
+    failures: Mapping[str, str],
+    estimate: Estimate | None = None,
 ) -> None:
     """`summary.csv` and `summary.json`: one line a photograph in the order given, failures at the end.
 
@@ -136,6 +154,7 @@ def write_summary(
         **asdict(about),
         "classes": list(classes),
         "totals": totals([entry.figures for entry in entries], classes),
+        "estimate": None if estimate is None else asdict(estimate),
         "photographs": [
             {"photo": entry.name, "mask": f"masks/{entry.key}.png", **entry.figures.nested(classes)}
             for entry in entries

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dgpnet.segmenter.concept import Concept
 
 #: Of the record; a change that makes old results mean something else gets another number.
-VERSION = 2
+VERSION = 3
 #: Names that a sentence lists.
 LISTED = 5
 

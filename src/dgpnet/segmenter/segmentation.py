@@ -17,7 +17,8 @@ from torch import Tensor
 from dgpnet.annotations.legend import Legend
 from dgpnet.network.dgpnet import Answer
 from dgpnet.pictures import Picture, overlay
-from dgpnet.segmenter.calibration import Calibration, expected_iou, overlaps
+from dgpnet.segmenter.calibration import NOTHING, Calibration, Evidence, expected_iou, overlaps
+from dgpnet.segmenter.kinship import Kinship
 
 #: Numbers that are held at once, enough for a batch of 16 at 384²: what needs more is computed in bands of rows.
 BAND = 20 << 20
@@ -25,6 +26,10 @@ BAND = 20 << 20
 LISTED = 6
 #: Longest side of the picture that a notebook shows, in pixels.
 NOTEBOOK = 800
+#: Presence below which a class is left out of a mask.
+PRESENT = 0.5
+#: Keeps a division by nothing finite.
+TINY = 1e-9
 #: Numbers that it takes to judge a pixel, for each class and the background.
 EACH = 4
 
@@ -42,10 +47,12 @@ class Segmentation:
     probability   float32 (C + 1, H, W), background first; sums to 1
     uncertainty   float32 (H, W) in [0, 1]: the calibrated probability that this pixel's label is wrong
     novelty       float32 (H, W) in [0, 1]: posterior over prior standard deviation; "nothing like this was shown"
-    score         in [0, 1], higher is better: the expected IoU
+    score         in [0, 1], higher is better: the expected IoU of the mask; the probability that it is right to have
+                  nothing of a class that was left out or not found
     likeness      in [0, 1], higher is better: how much what was found looks like what was painted; 1 if nothing was
                   found, 0 for networks without plain similarity
-    class_scores, class_likeness   the same of each class by itself, C numbers
+    presence      in [0, 1]: the probability that any of the classes is in the photograph; 1 where the model cannot tell
+    class_scores, class_likeness, class_presence   the same of each class by itself, C numbers
     classes       C names
     photo         uint8 (H, W, 3): the photograph itself, as viewers show it
     """
@@ -56,8 +63,10 @@ class Segmentation:
     novelty: NDArray[np.float32]
     score: float
     likeness: float
+    presence: float
     class_scores: tuple[float, ...]
     class_likeness: tuple[float, ...]
+    class_presence: tuple[float, ...]
     legend: Legend
     photo: NDArray[np.uint8]
 
@@ -128,8 +137,8 @@ class Judged:
     """How sure the network is of a photograph, at its own resolution.
 
     uncertainty   uint8 (h, w): 255 where the label is surely wrong
-    score, mean_uncertainty, mean_novelty, likeness   in [0, 1]
-    class_scores, class_likeness   of each class by itself, C numbers
+    score, mean_uncertainty, mean_novelty, likeness, presence   in [0, 1]
+    class_scores, class_likeness, class_presence   of each class by itself, C numbers
     """
 
     uncertainty: NDArray[np.uint8]
@@ -137,8 +146,10 @@ class Judged:
     mean_uncertainty: float
     mean_novelty: float
     likeness: float
+    presence: float
     class_scores: tuple[float, ...]
     class_likeness: tuple[float, ...]
+    class_presence: tuple[float, ...]
 
 
 EVERYTHING = frozenset({"mask", "probability", "uncertainty", "novelty"})
@@ -150,18 +161,20 @@ def render(
     legend: Legend,
     calibration: Calibration,
     *,
+    kin: Kinship | None = None,
     threshold: float | None = None,
     min_likeness: float = 0.0,
+    keep_all: bool = False,
 ) -> Segmentation:
     """Labels, probabilities, uncertainty and novelty at the size of the photograph (H, W, 3), and the scores.
 
-    threshold: the probability that a class needs to be given to a pixel; by default the most probable label wins.
-    min_likeness: a class that looks less like what was painted is taken out of the mask, and of nothing else.
+    kin: of the concept that the maps are of · threshold: the probability that a class needs to be given to a pixel; by
+    default the most probable label wins · min_likeness, keep_all: see `leave_out`.
     """
-    (judged,) = judge([maps], calibration, threshold=threshold)
+    (judged,) = judge([maps], calibration, threshold=threshold, kin=kin, keep_all=keep_all)
     found = enlarge(maps, (photo.shape[0], photo.shape[1]), calibration, threshold=threshold)
     arrays = {name: values.cpu().numpy() for name, values in found.items()}
-    leave_out(arrays["mask"], judged.class_likeness, min_likeness)
+    leave_out(arrays["mask"], judged, min_likeness=min_likeness, keep_all=keep_all)
     return Segmentation(
         mask=arrays["mask"],
         probability=arrays["probability"],
@@ -169,44 +182,77 @@ def render(
         novelty=arrays["novelty"],
         score=judged.score,
         likeness=judged.likeness,
+        presence=judged.presence,
         class_scores=judged.class_scores,
         class_likeness=judged.class_likeness,
+        class_presence=judged.class_presence,
         legend=legend,
         photo=photo,
     )
 
 
-def leave_out(mask: NDArray[np.uint8], class_likeness: Sequence[float], min_likeness: float) -> None:
-    """Take classes that look less like what was painted out of a mask (H, W), in place."""
-    for c, likeness in enumerate(class_likeness, 1):
-        if likeness < min_likeness:
+def leave_out(mask: NDArray[np.uint8], judged: Judged, *, min_likeness: float, keep_all: bool) -> None:
+    """Take classes out of a mask (H, W), in place: those that are probably not there, unless all are to be kept, and
+    those that look less like what was painted than `min_likeness`."""
+    for c, (likeness, presence) in enumerate(zip(judged.class_likeness, judged.class_presence, strict=True), 1):
+        if likeness < min_likeness or (presence < PRESENT and not keep_all):
             mask[mask == c] = 0
 
 
-def judge(maps: Sequence[Maps], calibration: Calibration, *, threshold: float | None = None) -> list[Judged]:
+def judge(
+    maps: Sequence[Maps],
+    calibration: Calibration,
+    *,
+    threshold: float | None = None,
+    kin: Kinship | None = None,
+    keep_all: bool = False,
+) -> list[Judged]:
     """Scores of photographs, neighbours of one size in one go: a few calls and copies for a whole batch.
 
     At the network's resolution: enlarging the maps adds no knowledge, and would cost a large photograph seconds.
+    kin: of the concept that the maps are of; without it nothing is known of presence · keep_all: as for `leave_out`.
     """
     return [
         judged
         for _, alike in groupby(maps, lambda one: one.log_odds.shape)
-        for judged in _judge(list(alike), calibration, threshold)
+        for judged in _judge(list(alike), calibration, threshold, kin, keep_all)
     ]
 
 
-def _judge(maps: list[Maps], calibration: Calibration, threshold: float | None) -> list[Judged]:
+class Weighed(NamedTuple):
+    """What the pixels of N photographs of one size, with C classes, come to.
+
+    evidence      of each class, each (N, C)
+    found         (N, C) bool: whether any pixel was
+    overlaps      (N, C, 2): expected intersection and union, in pixels
+    likeness      (N, C + 1): mean of what was found, of all classes first; 1 where nothing was
+    uncertainty   (N,) mean · levels: (N, H, W) uint8, 255 where the label is surely wrong
+    novelty       (N,) mean
+    """
+
+    evidence: Evidence
+    found: Tensor
+    overlaps: Tensor
+    likeness: Tensor
+    uncertainty: Tensor
+    levels: Tensor
+    novelty: Tensor
+
+
+def weigh(maps: Sequence[Maps], calibration: Calibration, *, threshold: float | None = None) -> Weighed:
+    """In bands of rows, so that memory is bounded."""
     classes, height, width = maps[0].log_odds.shape
     log_odds, likeness = (_stacked([getattr(one, name) for one in maps], 1) for name in ("log_odds", "likeness"))
     novelty = _stacked([one.novelty for one in maps], 0).mean((1, 2), dtype=torch.float64)
     expected = novelty.new_zeros(len(maps), classes, 2)
     doubt = torch.zeros_like(novelty)
-    alike, found = (novelty.new_zeros(len(maps), classes) for _ in range(2))
+    # Of what was found: likeness, pixels, and their probability; of all pixels: likeness by their probability.
+    alike, found, sure, nearly, chance = (novelty.new_zeros(len(maps), classes) for _ in range(5))
     bands: list[Tensor] = []
     rows = max(1, BAND // (len(maps) * width * EACH * (classes + 1)))
     for band, like in zip(log_odds.split(rows, 2), likeness.split(rows, 2), strict=True):
         probability = calibration.probability(band)
-        label = _labels(band, calibration, threshold).long()
+        label = labels(band, calibration, threshold).long()
         uncertainty = calibration.uncertainty(probability, label)
         expected += torch.vmap(overlaps, in_dims=(1, 0, 0))(probability, uncertainty, label)
         doubt += uncertainty.sum((1, 2))
@@ -214,18 +260,58 @@ def _judge(maps: list[Maps], calibration: Calibration, threshold: float | None) 
             here = label == c + 1
             alike[:, c] += torch.where(here, like[c], 0.0).sum((1, 2))
             found[:, c] += here.sum((1, 2))
+            sure[:, c] += torch.where(here, probability[c + 1], 0.0).sum((1, 2))
+            nearly[:, c] += (probability[c + 1] * like[c]).sum((1, 2))
+            chance[:, c] += probability[c + 1].sum((1, 2))
         bands.append((uncertainty * 255).round().byte())
-    # Of all classes together first, then of each.
-    expected, alike, found = (torch.cat([one.sum(1, keepdim=True), one], 1) for one in (expected, alike, found))
-    scores = calibration.rated(expected_iou(expected, height * width))
-    of_found = torch.where(found > 0, alike / found, 1.0).clamp(0, 1)
-    numbers = torch.cat([torch.stack([doubt / (height * width), novelty], 1), scores, of_found], 1).tolist()
-    levels = torch.cat(bands, 1).cpu().numpy()
+    pixels = height * width
+    evidence = Evidence(
+        torch.where(found > 0, alike / found.clamp(min=1), nearly / chance.clamp(min=TINY)),
+        torch.where(found > 0, sure / found.clamp(min=1), chance / pixels),
+        expected_iou(expected, pixels),
+        (found / pixels + NOTHING).log10(),
+    )
+    of_all, pixels_of_all = (torch.cat([one.sum(1, keepdim=True), one], 1) for one in (alike, found))
+    of_found = torch.where(pixels_of_all > 0, of_all / pixels_of_all.clamp(min=1), 1.0).clamp(0, 1)
+    return Weighed(evidence, found > 0, expected, of_found, doubt / pixels, torch.cat(bands, 1), novelty)
+
+
+def _judge(
+    maps: list[Maps], calibration: Calibration, threshold: float | None, kin: Kinship | None, keep_all: bool
+) -> list[Judged]:
+    classes, height, width = maps[0].log_odds.shape
+    weighed = weigh(maps, calibration, threshold=threshold)
+    presence, scores = _believed(weighed.evidence, weighed.found, calibration, kin, keep_all)
+    # Of all classes together: each counts by its expected union.
+    unions = weighed.overlaps[..., 1] + NOTHING * height * width
+    together = (
+        calibration.rated(expected_iou(weighed.overlaps.sum(1), height * width))
+        if calibration.quality is None or kin is None
+        else (scores * unions).sum(1) / unions.sum(1)
+    )
+    single = torch.stack([together, weighed.uncertainty, weighed.novelty, 1 - (1 - presence).prod(1)], 1)
+    numbers = torch.cat([single, weighed.likeness, scores, presence], 1).tolist()
     judged = []
-    for level, (doubtful, novel, *rest) in zip(levels, numbers, strict=True):
-        (score, *each_score), (likeness, *each) = rest[: classes + 1], rest[classes + 1 :]
-        judged.append(Judged(level, score, doubtful, novel, likeness, tuple(each_score), tuple(each)))
+    for level, (score, doubt, novel, there, like, *rest) in zip(weighed.levels.cpu().numpy(), numbers, strict=True):
+        each = [tuple(rest[i * classes : (i + 1) * classes]) for i in range(3)]
+        class_likeness, class_scores, class_presence = each
+        judged.append(Judged(level, score, doubt, novel, like, there, class_scores, class_likeness, class_presence))
     return judged
+
+
+def _believed(
+    evidence: Evidence, found: Tensor, calibration: Calibration, kin: Kinship | None, keep_all: bool
+) -> tuple[Tensor, Tensor]:
+    """Presence and score of each class, (N, C) each. Where a class is left out or was not found, the score is that of
+    an empty mask: the probability that this is right."""
+    if kin is None or calibration.presence is None or calibration.quality is None:
+        return torch.ones_like(evidence.overlap), calibration.rated(evidence.overlap)
+    own, several, shift = (one.to(evidence.overlap.device) for one in (kin.own, kin.several, kin.shift))
+    relative = evidence._replace(likeness=evidence.likeness - own)
+    presence = calibration.presence(relative, several, shift)
+    score = calibration.quality(relative, several)
+    kept = found if keep_all else found & (presence >= PRESENT)
+    return presence, torch.where(kept, score, 1 - presence)
 
 
 def enlarge(
@@ -243,7 +329,7 @@ def enlarge(
     for top in range(0, height, rows):
         band = slice(top, min(top + rows, height))
         log_odds = resample(maps.log_odds, size, band)
-        label = _labels(log_odds, calibration, threshold)
+        label = labels(log_odds, calibration, threshold)
         found = {"mask": label}
         if "probability" in keep or "uncertainty" in keep:
             found["probability"] = calibration.probability(log_odds)
@@ -280,7 +366,7 @@ def _stacked(tensors: list[Tensor], dim: int) -> Tensor:
     return torch.stack(tensors, dim) if len(tensors) > 1 else tensors[0].unsqueeze(dim)
 
 
-def _labels(log_odds: Tensor, calibration: Calibration, threshold: float | None) -> Tensor:
+def labels(log_odds: Tensor, calibration: Calibration, threshold: float | None) -> Tensor:
     """log_odds: (C, ...) -> (...) uint8. A class with log-odds above 0 is more probable than the background."""
     chances = log_odds if threshold is None else calibration.probability(log_odds)[1:]
     best, label = (chances[0], None) if len(chances) == 1 else chances.max(0)

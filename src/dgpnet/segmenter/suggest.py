@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ class Pool:
 
 def encode(segmenter: Segmenter, photos: Iterable[ImageSource], *, max_pixels: int = MAX_PIXELS) -> Pool:
     """Photographs as `order` takes them, read and encoded a few at a time."""
-    level, _ = _deepest(segmenter)
+    _deepest(segmenter)  # refused before anything is read
     network, engine = segmenter.network, segmenter.engine
     failures: dict[int, Error] = {}
     readable: list[int] = []
@@ -79,10 +79,15 @@ def encode(segmenter: Segmenter, photos: Iterable[ImageSource], *, max_pixels: i
     ):
         for group in batches(good(stream), engine.batch(1)):
             for _, alike in groupby(group, lambda one: padded(one.photo)):
-                features = network.encoder(engine.as_input([one.photo for one in alike]))[int(level)]
-                projected = network.encoder.project[level](features)
-                found.append(F.adaptive_avg_pool2d(projected, GRID).flatten(2).mT.half())  # a pool may be large
+                found.append(cells(segmenter, network.encoder(engine.as_input([one.photo for one in alike]))))
     return Pool(torch.cat(found), readable, failures)
+
+
+def cells(segmenter: Segmenter, features: Mapping[int, Tensor]) -> Tensor:
+    """What N photographs stand in a pool as, (N, GRID², D), from their encoder features by stride."""
+    level, _ = _deepest(segmenter)
+    projected = segmenter.network.encoder.project[level](features[int(level)].to(torch.float32))
+    return F.adaptive_avg_pool2d(projected, GRID).flatten(2).mT.half()  # a pool may be large
 
 
 def order(segmenter: Segmenter, pool: Pool, budget: int, memory: Memory | None = None) -> list[int]:

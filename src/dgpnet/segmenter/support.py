@@ -37,11 +37,17 @@ STRIDE = 32
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A photograph as the network takes it before padding: (h, w, 3) uint8, h and w at most the network's side."""
+    """A photograph as networks take it before padding: (h, w, 3) uint8 for each of the sizes at which it is seen, h and
+    w at most that size."""
 
-    photo: NDArray[np.uint8]
+    photos: tuple[NDArray[np.uint8], ...]
     size: tuple[int, int]
     """(H, W) of the photograph itself."""
+
+    @property
+    def photo(self) -> NDArray[np.uint8]:
+        """It at the first of the sizes."""
+        return self.photos[0]
 
 
 @dataclass(frozen=True)
@@ -62,10 +68,16 @@ class Origin:
 
 @dataclass(frozen=True, eq=False)
 class Shot:
-    """An annotated photograph as the network takes it: (h, w, 3) uint8, and masks (C, H, W) bool, H and W padded."""
+    """An annotated photograph as the network takes it.
+
+    photo    (h, w, 3) uint8
+    masks    (C, H, W) bool, H and W padded
+    ignore   (H, W) bool: where nobody said what there is, the padding among it
+    """
 
     photo: NDArray[np.uint8]
     masks: NDArray[np.bool_]
+    ignore: NDArray[np.bool_]
     origin: Origin
 
 
@@ -77,10 +89,10 @@ def fitted(size: tuple[int, int], config: Config) -> tuple[int, int]:
     return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
 
 
-def prepare(photo: NDArray[np.uint8] | Image.Image, config: Config) -> Prepared:
-    """photo: (H, W, 3) uint8, or an image in RGB."""
+def prepare(photo: NDArray[np.uint8] | Image.Image, *configs: Config) -> Prepared:
+    """For networks of these configurations. photo: (H, W, 3) uint8, or an image in RGB."""
     size = (photo.height, photo.width) if isinstance(photo, Image.Image) else (photo.shape[0], photo.shape[1])
-    return Prepared(resize_photo(photo, fitted(size, config)), size)
+    return Prepared(tuple(resize_photo(photo, fitted(size, config)) for config in configs), size)
 
 
 def padded(photo: NDArray[np.uint8]) -> tuple[int, int]:
@@ -113,19 +125,19 @@ def read_examples(
     photos: Iterable[ImageSource],
     masks: Iterable[ImageSource],
     classes: Iterable[str] | Legend | None,
-    config: Config,
-    *,
+    *configs: Config,
     first: int = 0,
-) -> tuple[list[Shot], Legend]:
+) -> tuple[list[list[Shot]], Legend]:
     """Read and check K examples, a few at a time; `classes` None takes as many classes as the masks' largest value.
 
+    Returns, for each of the networks' configurations, the K examples as it takes them.
     With a legend the masks hold its own numbers; without one, `meaning` says what their values stand for.
     Whether every class is shown is for the caller to check: further examples need not show all of them.
     first: the number (from 0) of the first example, by which those without a file name are called.
     """
     coded = isinstance(classes, Legend)
     given = classes if classes is None or isinstance(classes, Legend) else _named(classes)
-    with closing(ahead(_pairs(photos, masks), lambda pair: _read(*pair, config, first, coded), cost=_cost)) as stream:
+    with closing(ahead(_pairs(photos, masks), lambda pair: _read(*pair, configs, first, coded), cost=_cost)) as stream:
         read = [future.result() for _, future in stream]
     if not read:
         raise Error("No example was given; learning needs at least one photograph with its mask.")
@@ -138,7 +150,7 @@ def read_examples(
                 f"{one.mask_name} has the values {', '.join(map(str, unknown[:8]))}, which are no class; masks hold 0 "
                 f"for background, 1 … {len(legend.names)} for {', '.join(legend.names):.200} and {IGNORE} for ignore."
             )
-    return [_shot(one, len(legend.names)) for one in read], legend
+    return [[shot_of(one, len(legend.names), which) for one in read] for which in range(len(configs))], legend
 
 
 def meaning(label: NDArray[Any], name: str) -> dict[int, int]:
@@ -170,7 +182,7 @@ def numbers(label: NDArray[Any], name: str) -> dict[int, int]:
     return {value: value for value in values}
 
 
-def _settled(read: Sequence[_Read], classes: int) -> list[_Read]:
+def _settled(read: Sequence[Read], classes: int) -> list[Read]:
     """Examples in which LONE is class 1, where that is the only one; which is said."""
     lone = [one.mask_name for one in read if LONE in one.masks]
     if lone and classes > 1:
@@ -192,13 +204,15 @@ _MISSING: Any = object()
 
 
 @dataclass(frozen=True, eq=False)
-class _Read:
-    """One example: the photograph, and the mask of each value that it shows, at the network's size."""
+class Read:
+    """One example at each of the sizes at which it is seen: the photograph, the mask of each class 1 … C that it shows,
+    and what is to be ignored. name, mask_name: what the two are called."""
 
     name: str
     mask_name: str
     prepared: Prepared
-    masks: dict[int, NDArray[np.bool_]]
+    masks: dict[int, tuple[NDArray[np.bool_], ...]]
+    ignore: tuple[NDArray[np.bool_], ...]
 
 
 def _pairs(
@@ -216,19 +230,28 @@ def _cost(pair: tuple[int, ImageSource, ImageSource]) -> int:
 
 
 def _read(
-    i: int, photo_source: ImageSource, mask_source: ImageSource, config: Config, first: int, coded: bool
-) -> _Read:
+    i: int,
+    photo_source: ImageSource,
+    mask_source: ImageSource,
+    configs: Sequence[Config],
+    first: int,
+    coded: bool,
+) -> Read:
     name = _name(mask_source, f"mask {i}")
     photo = read_photo(photo_source)
     size = (photo.shape[0], photo.shape[1])
     path = Path(path_of("photograph", photo_source)) if isinstance(photo_source, str | os.PathLike) else None
     label = read_mask(mask_source, size=size, photo=path)
-    prepared = prepare(photo, config)
-    inside = (prepared.photo.shape[0], prepared.photo.shape[1])
+    prepared = prepare(photo, *configs)
+    sizes = [(one.shape[0], one.shape[1]) for one in prepared.photos]
     classes = (numbers if coded else meaning)(label, name)
-    own_name = path.name if path is not None else f"example {first + i + 1}"
-    return _Read(
-        own_name, name, prepared, {number: shrunk(label == value, inside) for number, value in classes.items()}
+    ignored = label == IGNORE if IGNORE not in classes.values() else np.zeros(size, bool)
+    return Read(
+        path.name if path is not None else f"example {first + i + 1}",
+        name,
+        prepared,
+        {number: tuple(shrunk(label == value, inside) for inside in sizes) for number, value in classes.items()},
+        tuple(resize_mask(ignored, inside) for inside in sizes),
     )
 
 
@@ -253,17 +276,20 @@ def _numbered(largest: int) -> Legend:
     return Legend.of([f"class {i}" for i in range(1, largest + 1)] if largest > 1 else ["object"])
 
 
-def _shot(read: _Read, classes: int) -> Shot:
-    photo = read.prepared.photo
-    masks = np.zeros((classes, *padded(photo)), dtype=bool)
-    for value, mask in read.masks.items():
-        masks[value - 1, : photo.shape[0], : photo.shape[1]] = mask
+def shot_of(read: Read, classes: int, which: int = 0) -> Shot:
+    """The example at the size of that number, with C classes."""
+    photo = read.prepared.photos[which]
+    inside = (slice(photo.shape[0]), slice(photo.shape[1]))
+    masks, ignore = np.zeros((classes, *padded(photo)), dtype=bool), np.ones(padded(photo), dtype=bool)
+    for value, several in read.masks.items():
+        masks[value - 1][inside] = several[which]
+    ignore[inside] = read.ignore[which]
     digest = hashlib.sha256(f"{photo.shape} {masks.shape}".encode())
     digest.update(np.ascontiguousarray(photo).data)
     digest.update(np.packbits(masks).data)
     side = (read.prepared.size[0] * read.prepared.size[1]) ** 0.5
     shown = tuple(value in read.masks for value in range(1, classes + 1))
-    return Shot(photo, masks, Origin(read.name, side, shown, digest.hexdigest()))
+    return Shot(photo, masks, ignore, Origin(read.name, side, shown, digest.hexdigest()))
 
 
 def pixels_of(source: ImageSource) -> int:

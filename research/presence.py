@@ -1,0 +1,212 @@
+"""Whether the thing is there at all, and how good its mask is: fitted on classes that the models never saw.
+
+    python -m research.presence --model small --data DATA --new NEW --out small.json
+    python -m research.presence --model small --data DATA --new NEW --measure
+
+DATA holds VOC2012/ and, to measure on, coco/ and coco-mini-episodes.json; NEW is a folder of sets as `dgpnet train`
+takes it, of which the model saw none in training. Evidence is gathered with the segmenter's own code, of photographs
+with and without the class, with one example and with five. COCO-mini is only ever measured.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from dgpnet import data
+from dgpnet.data.dataset import Dataset, label_of
+from dgpnet.data.episodes import Episode
+from dgpnet.images import IGNORE
+from dgpnet.segmenter import Segmenter, load
+from dgpnet.segmenter.calibration import Belief
+from dgpnet.segmenter.kinship import kinship
+from dgpnet.segmenter.segmentation import PRESENT, enlarge, weigh
+from research.absence import auroc_of
+
+SHOTS = (1, 5)
+#: Photographs with the class for one without it, in the folder that presence is calibrated for.
+ODDS = 5.0
+#: Strength of the quadratic penalty on weights, in standard deviations of the evidence.
+PENALTY = 1.0
+#: Part of the photographs with the object that may be lost to be rid of some without it.
+LOST = 0.05
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One query: where it is from, its evidence relative to the concept, and the truth."""
+
+    source: str
+    group: str
+    shots: int
+    there: bool
+    evidence: tuple[float, ...]
+    iou: float
+    shift: float
+
+
+def gather(segmenter: Segmenter, source: str, dataset: Dataset, episodes: Sequence[Episode]) -> Iterator[Sample]:
+    """What is seen in the query of each episode, and in a photograph without the class."""
+    lacking = {(e.class_id, e.supports): e.query for e in data.absent_episodes(dataset, episodes, seed=0)}
+    for episode in episodes:
+        photos = [dataset.photo(i) for i in episode.supports[: max(SHOTS)]]
+        masks = [(dataset.mask(i) == label_of(episode.class_id)) for i in episode.supports[: max(SHOTS)]]
+        asked = [(episode.query, True)]
+        if (other := lacking.get((episode.class_id, episode.supports))) is not None:
+            asked.append((other, False))
+        for shots in SHOTS:
+            concept = segmenter.learn(photos[:shots], masks[:shots], classes=["it"])
+            kin = kinship(concept.memory, segmenter.calibration.presence)
+            assert kin is not None
+            for query, there in asked:
+                photo = dataset.photo(query)
+                maps = concept.maps([concept.prepare(photo)])[0]
+                evidence = weigh([maps], segmenter.calibration).evidence
+                relative = evidence._replace(likeness=evidence.likeness - kin.own)
+                found = enlarge(maps, photo.shape[:2], segmenter.calibration, keep=["mask"])["mask"].numpy() > 0
+                iou = _iou(found, dataset.mask(query), label_of(episode.class_id)) if there else 0.0
+                figures = tuple(float(one[0, 0]) for one in relative)
+                group = f"{source} {dataset.classes[episode.class_id]}"
+                yield Sample(source, group, shots, there, figures, iou, float(kin.shift[0]))
+
+
+def _iou(found: NDArray[np.bool_], mask: NDArray[np.uint8], label: int) -> float:
+    said = mask != IGNORE
+    truth = (mask == label) & said
+    either = ((found & said) | truth).sum()
+    return float((found & truth).sum() / either) if either else 1.0
+
+
+def regressed(samples: Sequence[Sample], targets: Sequence[float], odds: float) -> tuple[float, ...]:
+    """Bias and weights of a logistic regression; sources count alike, and `odds` with the class for one without."""
+    x = np.array([sample.evidence for sample in samples])
+    middle, spread = x.mean(0), x.std(0) + 1e-9
+    design = np.column_stack([np.ones(len(x)), (x - middle) / spread])
+    weight = np.zeros(len(x))
+    for source in {sample.source for sample in samples}:
+        for there in (True, False):
+            rows = [i for i, s in enumerate(samples) if s.source == source and s.there == there]
+            weight[rows] = (odds if there else 1.0) / max(1, len(rows))
+    weight *= len(x) / weight.sum()
+    y, b = np.array(targets), np.zeros(design.shape[1])
+    penalty = np.diag([1e-6, *[PENALTY] * (len(b) - 1)])
+    for _ in range(60):
+        p = 1 / (1 + np.exp(-design @ b))
+        step = np.linalg.solve(
+            (design * (weight * p * (1 - p))[:, None]).T @ design + penalty,
+            design.T @ (weight * (y - p)) - penalty @ b,
+        )
+        b += step
+    slopes = b[1:] / spread
+    return tuple(float(v) for v in (b[0] - slopes @ middle, *slopes))
+
+
+def predicted(samples: Sequence[Sample], beliefs: dict[str, Belief]) -> dict[str, NDArray[np.float64]]:
+    """Presence and quality of each sample."""
+    found = {}
+    for name, belief in beliefs.items():
+        numbers = [belief.one if sample.shots == 1 else belief.several for sample in samples]
+        sums = [n[0] + np.dot(n[1:], sample.evidence) for n, sample in zip(numbers, samples, strict=True)]
+        shifts = [sample.shift if name == "presence" else 0.0 for sample in samples]
+        found[name] = np.asarray(1 / (1 + np.exp(-np.array(sums) - np.array(shifts))))
+    return found
+
+
+def left_out(samples: Sequence[Sample], folds: int = 8) -> dict[str, NDArray[np.float64]]:
+    """The same, each class by what was fitted to the others."""
+    groups = sorted({sample.group for sample in samples})
+    fold = dict(zip(groups, np.random.default_rng(0).integers(0, folds, len(groups)).tolist(), strict=True))
+    found = {name: np.zeros(len(samples)) for name in ("presence", "quality")}
+    for i in range(folds):
+        test = [n for n, sample in enumerate(samples) if fold[sample.group] == i]
+        beliefs = fitted([sample for sample in samples if fold[sample.group] != i])
+        for name, values in predicted([samples[n] for n in test], beliefs).items():
+            found[name][test] = values
+    return found
+
+
+def fitted(samples: Sequence[Sample]) -> dict[str, Belief]:
+    """Presence and quality."""
+    by_shots = {k: [s for s in samples if s.shots == k] for k in SHOTS}
+    found: dict[str, Belief] = {}
+    for name, target in (("presence", lambda s: float(s.there)), ("quality", lambda s: s.iou)):
+        one, several = (regressed(some, [target(s) for s in some], ODDS) for some in by_shots.values())
+        there = [s for s in by_shots[SHOTS[-1]] if s.there]
+        usual = float(np.mean([several[0] + np.dot(several[1:], s.evidence) for s in there]))
+        found[name] = Belief(_short(one), _short(several), round(usual, 3))
+    return found
+
+
+def _short(numbers: Iterable[float]) -> tuple[float, ...]:
+    return tuple(round(number, 4) for number in numbers)
+
+
+def report(samples: Sequence[Sample], told: dict[str, NDArray[np.float64]]) -> dict[str, dict[str, float]]:
+    """How well they tell, by source and shots."""
+    table: dict[str, dict[str, float]] = {}
+    for source in sorted({s.source for s in samples}):
+        for shots in SHOTS:
+            rows = [i for i, s in enumerate(samples) if s.source == source and s.shots == shots]
+            some = [samples[i] for i in rows]
+            presence, quality = told["presence"][rows], told["quality"][rows]
+            there, iou = np.array([s.there for s in some]), np.array([s.iou for s in some])
+            likeness = np.array([s.evidence[0] for s in some])
+            ranks = np.stack([np.argsort(np.argsort(v)) for v in (quality[there], iou[there])])
+            row = {
+                "photographs": len(some),
+                "AUROC of presence": auroc_of(list(presence[there]), list(presence[~there])),
+                "AUROC of likeness": auroc_of(list(likeness[there]), list(likeness[~there])),
+                "empty where 5 % are lost": float((presence[~there] < np.quantile(presence[there], LOST)).mean()),
+                "empty": float((presence[~there] < PRESENT).mean()),
+                "lost": float((presence[there] < PRESENT).mean()),
+                "lost of masks over 0.5": float((presence[there & (iou > 0.5)] < PRESENT).mean()),
+                "score, rank": float(np.asarray(np.corrcoef(ranks))[0, 1]),
+                "score, error": float(np.abs(quality[there] - iou[there]).mean()),
+            }
+            table[f"{source}, {shots} shots"] = {key: round(value, 3) for key, value in row.items()}
+    return table
+
+
+def main(
+    root: Annotated[Path, typer.Option("--data", help="Folder of the unpacked shards.")],
+    new: Annotated[Path, typer.Option(help="A folder of sets that the model never saw.")],
+    out: Annotated[Path | None, typer.Option(help="Where presence and quality go, as JSON.")] = None,
+    model: Annotated[str, typer.Option(help="default, small, or the path of a checkpoint.")] = "small",
+    episodes: Annotated[int, typer.Option(help="Of each source.")] = 300,
+    measure: Annotated[bool, typer.Option(help="Measure on COCO-mini, too.")] = False,
+    cache: Path | None = None,
+) -> None:
+    """Gather evidence, fit, cross-validate over classes, and print."""
+    segmenter = load(model)
+    built = {
+        "new sets": data.build("folder", new, split="test", cache=cache),
+        "pascal": data.build("pascal", root / "VOC2012", split="test", cache=cache),
+    }
+    samples = [sample for name, dataset in built.items() for sample in _gathered(segmenter, name, dataset, episodes)]
+    beliefs = fitted(samples)
+    print(json.dumps({name: asdict(belief) for name, belief in beliefs.items()}))
+    print(json.dumps(report(samples, left_out(samples)), indent=1))
+    if measure:
+        coco = data.build("coco", root / "coco", split="test", cache=cache, min_pixels=1)
+        listed = data.episodes_from_file(root / "coco-mini-episodes.json", coco)[:episodes]
+        measured = list(gather(segmenter, "COCO-mini", coco, listed))
+        print(json.dumps(report(measured, predicted(measured, beliefs)), indent=1))
+    if out is not None:
+        out.write_text(json.dumps({name: asdict(belief) for name, belief in beliefs.items()}, indent=1) + "\n")
+
+
+def _gathered(segmenter: Segmenter, name: str, dataset: Dataset, episodes: int) -> list[Sample]:
+    usable, _ = data.trainable(dataset, max(SHOTS))
+    listed = data.episodes(usable, seed=0, indices=range(episodes), max_shots=max(SHOTS))
+    return list(gather(segmenter, name, usable, listed))
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,401 @@
+"""A concept fitted to its own examples: how photographs are seen, by which models, and how far decoders are tuned.
+
+All is decided by leaving examples out. A change is kept where it gains more than noise: what was measured on a handful
+of examples is drawn towards what the change gained on the sets that it was tried on (docs/results/fitting.md).
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from dgpnet.errors import Error
+from dgpnet.network import DGPNet, Memory
+from dgpnet.segmenter.estimate import Estimate, LeftOut, compared, estimate, ious_of, known_to_others
+from dgpnet.segmenter.segmentation import Maps
+from dgpnet.segmenter.support import Origin, Shot, as_input
+from dgpnet.segmenter.tuning import STEPS, Tuner, Weights
+from dgpnet.segmenter.views import View, joined
+
+if TYPE_CHECKING:
+    from dgpnet.network import Config
+    from dgpnet.segmenter.model import Segmenter
+
+#: The larger of the two sizes at which photographs may be seen, over the network's own.
+LARGER = 13 / 6
+#: Seconds that fitting may take by default, and at the most.
+SECONDS, LONGEST = 60.0, 86_400.0
+#: Examples that are left out while fitting; of more, evenly spaced ones.
+MOST = 10
+#: With one example: part of the photograph that a thing may cover to be seen at both sizes.
+SMALL_THING = 0.3
+#: IoU that a change has to gain, as it is believed, for each doubling of the work.
+WORTH = 0.003
+#: Of the IoU of one photograph: how far two measurements of the same differ by chance.
+CHANCE = 0.03
+#: What may be added to log-odds, and the IoU that it has to gain for each unit.
+BIASES, BIAS_WORTH = (-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0), 0.01
+#: How much of the tuning may be kept.
+SHARES = (0.5, 1.0)
+#: Groups that examples are left out in while decoders are tuned; with fewer examples, one by one.
+FOLDS = 2
+#: Steps after which it is known how long tuning takes.
+PACED = 3
+#: Part of the time that may go by before tuning begins, and that is kept for what comes after it.
+BEFORE_TUNING, AFTER_TUNING = 0.5, 0.1
+#: A concept that has grown by this much since it was fitted should be fitted again.
+GROWN = 1.5
+
+Advance = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What a change gained in IoU where it was tried: mean, and standard deviation between sets."""
+
+    mean: float
+    spread: float
+
+    def believed(self, gains: Sequence[float]) -> float:
+        """The gain to expect, from what it gained on each example left out."""
+        count = len(gains)
+        if not count:
+            return self.mean
+        mean = sum(gains) / count
+        own = sum((gain - mean) ** 2 for gain in gains) / count + CHANCE**2
+        error = own / count * (1 + 1 / count)
+        return (self.mean / self.spread**2 + mean / error) / (1 / self.spread**2 + 1 / error)
+
+
+#: Of being seen at so many sizes by so many models; (0, 1): at the larger size alone.
+SEEN: Mapping[tuple[int, int], Prior] = {
+    (0, 1): Prior(-0.005, 0.08),
+    (2, 1): Prior(0.022, 0.045),
+    (1, 2): Prior(0.02, 0.04),
+    (2, 2): Prior(0.04, 0.05),
+}
+#: Of tuned decoders.
+TUNED = Prior(0.0, 0.06)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What fitting chose.
+
+    examples   K that it was fitted to
+    bias       what is added to all log-odds
+    cost       work for a photograph, over that of the model as it ships
+    gain       in IoU, by leaving examples out; None with one example
+    words      what was chosen
+    """
+
+    examples: int
+    bias: float
+    cost: float
+    gain: float | None
+    words: str
+
+    def __str__(self) -> str:
+        gained = "" if self.gain is None else f", {self.gain:+.2f} IoU on examples left out"
+        return f"fitted: {self.words}; {self.cost:.1f}× the time of one view{gained}"
+
+    def outgrown(self, examples: int) -> bool:
+        """Whether fitting anew would pay with so many examples."""
+        return examples >= max(self.examples + 1, math.ceil(GROWN * self.examples))
+
+    @staticmethod
+    def from_json(fields: Mapping[str, Any] | None) -> Fitted | None:
+        """Of `dataclasses.asdict`; an Error where it is none."""
+        if fields is None:
+            return None
+        try:
+            gain = None if fields["gain"] is None else float(fields["gain"])
+            bias, cost = float(fields["bias"]), float(fields["cost"])
+            return Fitted(int(fields["examples"]), bias, cost, gain, str(fields["words"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise Error(f"What was fitted cannot be read ({error!r:.100}); learn the concept again.") from error
+
+
+def sizes(config: Config) -> tuple[int, int]:
+    """The network's own size, and the larger one."""
+    return config.size, round(config.size * LARGER / 32) * 32
+
+
+def fit(
+    models: Sequence[Segmenter],
+    shots: Mapping[int, Sequence[Shot]],
+    seconds: float = SECONDS,
+    advance: Advance | None = None,
+) -> tuple[tuple[View, ...], Fitted, Estimate | None]:
+    """The views that serve these examples best, what was chosen, and what to expect.
+
+    models: the one that is fitted, and others that may vote · shots: size -> the K examples, of each of `sizes`.
+    """
+    clock = Clock(seconds, advance)
+    own = models[0].network.config.size
+    count = len(shots[own])
+    if count == 1:
+        covered = float(shots[own][0].masks.any(0).mean())
+        views = tuple(
+            _view(models[0], size, some) for size, some in shots.items() if size == own or covered < SMALL_THING
+        )
+        clock.tick(end=True)
+        return views, _fitted(views, count, bias=0.0, gain=None), None
+    members = list(_members(models, shots, clock))
+    plain = _chosen(members)
+    tuned, weights = _tuned(plain, clock) if models[0].network.config.resize == "square" else (plain, None)
+    views = tuple(member.view for member in plain.members)
+    if weights is not None:
+        better = models[0].tuned(weights)
+        views = tuple(
+            _view(better, m.view.size, m.shots) if m.view.segmenter is models[0] else m.view for m in plain.members
+        )
+    bias = tuned.bias
+    pairs = zip(Trial(members[:1], members[0].seen).ious(0.0), tuned.ious(bias), strict=True)
+    gain = _mean([after - before for before, after in pairs])
+    told = estimate([tuned.left_out(i, bias) for i in tuned.seen], len(shots[own][0].masks))
+    clock.tick(end=True)
+    return views, _fitted(views, count, bias=bias, gain=gain), told
+
+
+def _fitted(views: Sequence[View], examples: int, *, bias: float, gain: float | None) -> Fitted:
+    seen = sorted({view.size for view in views})
+    words = [f"seen at {' and '.join(map(str, seen))} pixels"]
+    names = [view.segmenter.name for view in views]
+    if len(set(names)) > 1:
+        words.append(f"by the models {' and '.join(dict.fromkeys(names))}")
+    if any(view.segmenter.base is not None for view in views):
+        words.append("decoder tuned")
+    if bias:
+        words.append(f"log-odds {bias:+.1f}")
+    works = [_work(view) for view in views]
+    rounded = None if gain is None else round(gain, 4)
+    return Fitted(examples, bias, round(sum(works) / works[0], 2), rounded, ", ".join(words))
+
+
+class Clock:
+    """Time that fitting may take, and how much of it has gone."""
+
+    def __init__(self, seconds: float, advance: Advance | None) -> None:
+        self.seconds = seconds
+        self._advance = advance
+        self._start = time.monotonic()
+        self.tick()
+
+    @property
+    def left(self) -> float:
+        """Seconds."""
+        return self.seconds - (time.monotonic() - self._start)
+
+    def tick(self, *, end: bool = False) -> None:
+        """Tell whoever waits."""
+        if self._advance is not None:
+            total = max(1, math.ceil(self.seconds))
+            self._advance(total if end else max(0, min(total - 1, round(self.seconds - self.left))), total)
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """A view that may take part. seen: what it says of each example that is left out."""
+
+    view: View
+    shots: Sequence[Shot]
+    seen: Mapping[int, Maps]
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What some members say together of examples that are left out."""
+
+    members: Sequence[Member]
+    seen: Mapping[int, Maps]
+
+    def ious(self, bias: float) -> list[float]:
+        """Of the examples that can be compared."""
+        found = [
+            ious_of(maps.log_odds + bias, self._shots(i), known_to_others(self._origins, i))[0]
+            for i, maps in sorted(self.seen.items())
+        ]
+        return [iou for iou in found if iou is not None]
+
+    @property
+    def bias(self) -> float:
+        """What is best added to log-odds."""
+        worth = {bias: _mean(self.ious(bias)) - BIAS_WORTH * abs(bias) for bias in BIASES}
+        return max(worth, key=lambda bias: worth[bias])
+
+    def left_out(self, i: int, bias: float) -> LeftOut:
+        """The example of that number."""
+        maps = self.seen[i]
+        maps = maps._replace(log_odds=maps.log_odds + bias)
+        calibration = self.members[0].view.segmenter.calibration
+        return compared(maps, self._shots(i), known_to_others(self._origins, i), calibration)
+
+    @property
+    def _origins(self) -> list[Origin]:
+        return [shot.origin for shot in self.members[0].shots]
+
+    def _shots(self, i: int) -> list[Shot]:
+        return [member.shots[i] for member in self.members]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def _work(view: View) -> float:
+    """Operations that a photograph takes, but for a factor that all have."""
+    network, device, side = view.segmenter.network, view.segmenter.device, 64
+    photo, mask = torch.zeros(1, 1, 3, side, side, device=device), torch.ones(1, 1, 1, side, side, device=device)
+    with torch.no_grad():
+        memory = network.learn(photo, mask)
+        with FlopCounterMode(display=False) as counter:
+            network.look(memory, photo[0])
+    return float(counter.get_total_flops()) * view.size**2
+
+
+def _view(model: Segmenter, size: int, shots: Sequence[Shot]) -> View:
+    return View(model, size, model.engine.at(size).remember(shots))
+
+
+def _members(models: Sequence[Segmenter], shots: Mapping[int, Sequence[Shot]], clock: Clock) -> Iterator[Member]:
+    """The models at each size, with what they say of examples that are left out, for as long as there is time."""
+    rate = 0.0
+    for model in models:
+        for size, some in shots.items():
+            view = _view(model, size, some)
+            chosen = np.linspace(0, len(some) - 1, min(MOST, len(some))).round().astype(int).tolist()
+            work = _work(view)
+            if rate * work > BEFORE_TUNING * clock.left:
+                continue
+            start = time.monotonic()
+            seen = {}
+            for i in chosen:
+                others = view.without(i)
+                seen[i] = others.engine.maps(others.memory, [some[i].photo])[0]
+                clock.tick()
+            rate = max(rate, (time.monotonic() - start) / work)
+            yield Member(view, some, seen)
+
+
+def _chosen(members: Sequence[Member]) -> Trial:
+    """Those of the members that see best together, by what is believed of them."""
+    first = members[0]
+    own, model = first.view.size, first.view.segmenter
+    before = Trial([first], first.seen).ious(0.0)
+    works = {member: _work(member.view) for member in members}
+    best, gained = Trial([first], first.seen), 0.0
+    for (seen, by), prior in SEEN.items():
+        some = [
+            member
+            for member in members
+            if (member.view.size != own if seen == 0 else member.view.size == own or seen == 2)
+            and (member.view.segmenter is model or by == 2)
+        ]
+        if len(some) != max(1, seen) * by:
+            continue  # there was no time for all of them
+        trial = Trial(some, {i: joined([m.seen[i] for m in some], [m.view for m in some]) for i in first.seen})
+        gains = [after - sooner for after, sooner in zip(trial.ious(0.0), before, strict=True)]
+        worth = WORTH * math.log2(max(1.0, sum(works[m] for m in some) / works[first]))
+        if (believed := prior.believed(gains) - worth) > gained:
+            best, gained = trial, believed
+    return best
+
+
+def _tuned(plain: Trial, clock: Clock) -> tuple[Trial, Weights | None]:
+    """The decoder tuned on the examples, if that is believed to gain: what it then says of examples left out, each by a
+    decoder that never saw it; and the weights."""
+    model = plain.members[0].view.segmenter
+    smallest = min((m for m in plain.members if m.view.segmenter is model), key=lambda m: m.view.size)
+    tuner, probe = Tuner(model.network, smallest.shots), Probe(plain, model)
+    trials = _tuned_in_turn(tuner, probe, clock)
+    if trials is None:
+        return plain, None  # there is no time for it
+    before = trials.pop(0.0)
+    ious = before.ious(before.bias)
+    gains = {
+        share: TUNED.believed([a - b for a, b in zip(trial.ious(trial.bias), ious, strict=True)])
+        for share, trial in trials.items()
+    }
+    best = max(gains, key=lambda share: gains[share])
+    if gains[best] <= WORTH:
+        return plain, None
+    tuning = tuner.tune(range(len(smallest.shots)))
+    for _ in tuning:
+        clock.tick()
+    return trials[best], tuning.weights(best)
+
+
+def _tuned_in_turn(tuner: Tuner, probe: Probe, clock: Clock) -> dict[float, Trial] | None:
+    """For each share of the tuning that is kept, 0 among them, what is said of examples left out; None where there is
+    no time."""
+    seen: dict[float, dict[int, Maps]] = {share: {} for share in (0.0, *SHARES)}
+    folds = probe.folds()
+    for fold in folds:
+        kept = [i for i in range(len(tuner.encodings)) if i not in fold]
+        start = time.monotonic()
+        tuning = tuner.tune(kept)
+        for step in tuning:
+            clock.tick()
+            needed = (time.monotonic() - start) / step * STEPS * (len(folds) + 1)
+            if fold is folds[0] and step == PACED and needed > clock.left * (1 - AFTER_TUNING):
+                return None
+        for share, maps in seen.items():
+            maps |= probe.see(tuning.weights(share), kept, fold)
+    return {share: Trial(probe.plain.members, maps) for share, maps in seen.items()}
+
+
+class Probe:
+    """Looks at examples with changed weights, without making a network quick that is thrown away at once."""
+
+    def __init__(self, plain: Trial, model: Segmenter) -> None:
+        self.plain = plain
+        self.model = model
+        self.network = copy.deepcopy(model.network)
+        self.encoded = [
+            [encode(self.network, shot) for shot in member.shots] if member.view.segmenter is model else None
+            for member in plain.members
+        ]
+
+    def folds(self) -> list[list[int]]:
+        """Examples that are left out together."""
+        chosen = list(self.plain.seen)
+        count = FOLDS if len(chosen) > 3 else len(chosen)
+        return [chosen[i::count] for i in range(count)]
+
+    @torch.no_grad()
+    def see(self, weights: Weights, kept: Sequence[int], fold: Sequence[int]) -> dict[int, Maps]:
+        """What is said of each example of the fold, by what was learned from those that are kept."""
+        self.network.load_state_dict(weights, strict=False)
+        each: list[dict[int, Maps]] = []
+        for member, encoded in zip(self.plain.members, self.encoded, strict=True):
+            if encoded is None:
+                each.append({i: member.seen[i] for i in fold})
+                continue
+            memory = self._memory([encoded[i] for i in kept], [member.shots[i] for i in kept])
+            answers = {i: self.network.look_at(memory, encoded[i]) for i in fold}
+            each.append({i: Maps.of(answer).each(lambda one: one[0]) for i, answer in answers.items()})
+        views = [member.view for member in self.plain.members]
+        return {i: joined([one[i] for one in each], views) for i in fold}
+
+    def _memory(self, features: Sequence[Mapping[int, Tensor]], shots: Sequence[Shot]) -> Memory:
+        joint = {stride: torch.cat([one[stride] for one in features]) for stride in features[0]}
+        masks = torch.from_numpy(np.stack([shot.masks for shot in shots])).to(self.model.device, torch.float32)
+        return self.network.learn_points(self.network.support_points(joint, masks[None]))
+
+
+@torch.no_grad()
+def encode(network: DGPNet, shot: Shot) -> dict[int, Tensor]:
+    """An example through the image encoder."""
+    device = next(network.parameters()).device
+    features: dict[int, Tensor] = network.encoder(as_input([shot.photo], device))
+    return features

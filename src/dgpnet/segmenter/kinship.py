@@ -1,0 +1,85 @@
+"""How like each other the examples of a class are, which tells how like them a find should be.
+
+All of it comes from what a memory holds: a concept that was extended, or came from a file, has the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dgpnet.learners import LearnedSimilarity
+from dgpnet.network import Memory
+from dgpnet.segmenter.calibration import Belief
+
+#: Standard deviation, in log-odds, of how much presence differs from concept to concept.
+DIFFERENT = 1.0
+#: Steps of Newton's method, which needs five.
+STEPS = 20
+#: Keeps a division by an empty mask finite.
+TINY = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Kinship:
+    """Of C classes, float64 or bool, each (C,).
+
+    own       mean cosine of the painted parts of an example to those of all others; 0 where one example shows the class
+    several   whether more than one does
+    shift     what is added to the log-odds of presence, by what examples left out, and photographs without the class,
+              should have got
+    """
+
+    own: Tensor
+    several: Tensor
+    shift: Tensor
+
+
+def kinship(memory: Memory, belief: Belief | None) -> Kinship | None:
+    """belief: by which presence is told · None for networks without plain similarity."""
+    names = [name for name in memory.learned if name.endswith("_similarity")]
+    if not names:
+        return None
+    learned = memory.learned[max(names, key=lambda name: int(name.split("_")[0]))]
+    assert isinstance(learned, LearnedSimilarity)
+    points, shares = (part[0].double().split(learned.points) for part in (learned.x, learned.m))
+    sums = torch.stack([m.mT @ x for x, m in zip(points, shares, strict=True)])  # (K, C, D)
+    weights = torch.stack([m.sum(0) for m in shares])  # (K, C)
+    shown = weights > 0
+    several = shown.sum(0) > 1
+    others = F.normalize(sums.sum(0) - sums, dim=-1)
+    likeness = (sums * others).sum(-1) / weights.clamp(min=TINY)  # (K, C): of each example to the others
+    own = torch.where(several, (likeness * shown).sum(0) / shown.sum(0).clamp(min=1), 0.0)
+    shift = torch.zeros_like(own)
+    if belief is not None:
+        prototypes = F.normalize(sums.sum(0), dim=-1)
+        for c in several.nonzero()[:, 0].tolist():
+            here = shown[:, c]
+            usual = torch.stack([m[:, c].mean() for m in shares])[here].mean()
+            lacking = [_best(points[i] @ prototypes[c], usual) for i in (~here).nonzero()[:, 0].tolist()]
+            without = torch.stack(lacking) if lacking else own.new_zeros(0)
+            shift[c] = _shift(likeness[here, c] - own[c], without - own[c], belief)
+    return Kinship(own, several, shift)
+
+
+def _best(likeness: Tensor, share: Tensor) -> Tensor:
+    """Of a photograph without the class: the mean of the likest points (P,), as many as the class usually has."""
+    count = max(1, round(float(share) * len(likeness)))
+    return likeness.topk(count).values.mean()
+
+
+def _shift(there: Tensor, lacking: Tensor, belief: Belief) -> Tensor:
+    """What makes presence right for relative likenesses of examples with (n,) and without (m,) the class, and is
+    small: the maximum of Σ log σ(z + δ) + Σ log σ(−z − δ) − δ² / 2 DIFFERENT², z the log-odds by likeness alone."""
+    values = torch.cat([there, lacking])
+    truth = torch.cat([torch.ones_like(there), torch.zeros_like(lacking)])
+    z = belief.usual + belief.several[1] * values
+    shift = z.new_zeros(())
+    for _ in range(STEPS):
+        chance = torch.sigmoid(z + shift)
+        slope = (truth - chance).sum() - shift / DIFFERENT**2
+        shift = shift + slope / ((chance * (1 - chance)).sum() + 1 / DIFFERENT**2)
+    return shift
