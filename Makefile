@@ -5,13 +5,13 @@ READY := .venv/.ready
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
-.PHONY: demo test lint format slow fuzz kill interop clean
+.PHONY: demo test lint format slow fuzz kill interop e2e clean
 
 demo: $(READY)
 	$(BIN)/dgpnet demo
 
 test: lint
-	$(BIN)/pytest -q -n 2 --dist worksteal -m "not slow and not kill"
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "not slow and not kill and not e2e"
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -39,8 +39,19 @@ interop: .venv-interop/.ready
 kill: $(READY)
 	$(BIN)/pytest -q -n 2 -m kill tests/kill
 
+# The studio's page in a real browser (Chromium), with every tool, two tabs, kills and thousands of photographs; prints
+# what it measures. Pictures of the documentation: PICTURES=1. axe-core judges how accessible the page is.
+e2e: $(READY) .e2e/package/axe.min.js
+	$(BIN)/pytest -q tests/studio/e2e
+	$(if $(PICTURES),$(BIN)/python -m tests.studio.e2e.pictures)
+
+.e2e/package/axe.min.js:
+	mkdir -p .e2e
+	cd .e2e && npm pack --silent axe-core@4.14.0 && tar xzf axe-core-4.14.0.tgz package/axe.min.js
+	touch $@
+
 clean:
-	rm -rf .venv .venv-interop
+	rm -rf .venv .venv-interop .e2e
 
 # PyTorch first and alone, so that the build which the machine's package index offers for its version is taken and
 # nothing later replaces it. A CPU build is enough.
