@@ -1,10 +1,11 @@
 """Small files that ask for a lot get a sentence, in little memory and time."""
 
+import gc
 import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,15 @@ HOSTILE: dict[str, Callable[[], Any]] = {
     "a name without end": lambda: labelme({"label": "a" * 4_900_000, "points": []}),
     "a hundred thousand classes": lambda: coco([[1, 1, 9, 1, 9, 9]], categories=100_000),
 }
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    """What earlier tests left is not walked through again and again while a million lists are made."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="module")
