@@ -85,6 +85,16 @@ def run(out: Path, *, model: str, device: str | None, say: Say) -> Path:
     return picture
 
 
+def write_photographs(folder: Path) -> Path:
+    """All photographs of the demo, each scene's in a folder of its own, with nothing painted."""
+    for scene in scenes():
+        (folder / scene.name).mkdir(parents=True, exist_ok=True)
+        named = {f"{scene.name}-{i}": photo for i, (photo, _) in enumerate(scene.painted, 1)} | scene.photos
+        for name, photo in named.items():
+            save(Image.fromarray(photo), folder / scene.name / f"{name}.png")
+    return folder
+
+
 def scenes() -> list[Scene]:
     """What the demo shows."""
     return [_coins(), _motorcycle(), _rocket(), _shapes()]
