@@ -5,10 +5,15 @@ READY := .venv/.ready
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
-.PHONY: demo test lint format slow fuzz kill interop e2e clean
+.PHONY: demo studio test lint format slow fuzz kill interop e2e clean
 
 demo: $(READY)
 	$(BIN)/dgpnet demo
+
+# The page in the browser, on the demo's photographs.
+studio: $(READY)
+	test -d demo/photographs || $(BIN)/dgpnet demo --photographs demo/photographs
+	$(BIN)/dgpnet studio demo/photographs --model small
 
 test: lint
 	$(BIN)/pytest -q -n 2 --dist worksteal -m "not slow and not kill and not e2e"
@@ -45,13 +50,29 @@ e2e: $(READY) .e2e/package/axe.min.js
 	$(BIN)/pytest -q tests/studio/e2e
 	$(if $(PICTURES),$(BIN)/python -m tests.studio.e2e.pictures)
 
+# Fifty clients for two minutes, bad requests among them; prints how quickly they were answered.
+.PHONY: load
+load: $(READY)
+	$(BIN)/python -m tests.studio.load
+
+# Schemathesis asks the studio's API all that its OpenAPI document allows, and some that it does not.
+.PHONY: schema
+schema: .venv-schema/.ready
+	.venv-schema/bin/pytest -q tests/studio/test_schema.py
+
+.venv-schema/.ready: pyproject.toml constraints.txt
+	test -x .venv-schema/bin/python || $(PYTHON) -m venv .venv-schema
+	.venv-schema/bin/python -m pip install --quiet --constraint constraints.txt torch==2.13.0
+	.venv-schema/bin/python -m pip install --quiet --constraint constraints.txt --editable ".[studio]" httpx hypothesis pytest schemathesis
+	touch $@
+
 .e2e/package/axe.min.js:
 	mkdir -p .e2e
 	cd .e2e && npm pack --silent axe-core@4.14.0 && tar xzf axe-core-4.14.0.tgz package/axe.min.js
 	touch $@
 
 clean:
-	rm -rf .venv .venv-interop .e2e
+	rm -rf .venv .venv-interop .venv-schema .e2e
 
 # PyTorch first and alone, so that the build which the machine's package index offers for its version is taken and
 # nothing later replaces it. A CPU build is enough.

@@ -42,6 +42,7 @@ class Record:
     size       (H, W) as viewers show it; None until it was looked at · stamp: whether the file has changed since
     problem    why it cannot be read, in a sentence
     review     what a person said of its mask · revision: of the project when it last changed
+    checked    the stamp with which the whole of it could be read
     lock       held by whoever reads or changes its painted mask
     """
 
@@ -52,6 +53,7 @@ class Record:
     problem: str | None = None
     review: str = "none"
     revision: int = 0
+    checked: Stamp | None = None
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
     @property
@@ -190,6 +192,13 @@ class Project:
         if record.size is None and record.problem is None:
             self._look(record)
         return record
+
+    def look_again(self, record: Record) -> None:
+        """Forget that a photograph could not be read, since its file may have been mended."""
+        record.size = record.problem = None
+        self._look(record)
+        if record.problem is None:
+            self.changed(record)
 
     def size(self, record: Record) -> tuple[int, int]:
         """(H, W); a Problem where it cannot be read."""

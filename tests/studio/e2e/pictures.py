@@ -6,6 +6,7 @@ The photographs are scikit-image's coins, cut into six and enlarged. Text is in 
 from __future__ import annotations
 
 import tempfile
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,7 @@ def walk(browser: Any, address: str) -> None:
     page.click("#nothing")
     paint_coins(tab, 4)
     tab.until("() => !document.querySelector('.timing').hidden")
+    page.wait_for_timeout(1500)
     tab.quiet()
     tab.go("coins-6.jpg")
     tab.until("() => dgpnet.studio.current.source === 'found'")
@@ -141,6 +143,7 @@ def rest(tab: Desk, keep_pointer: bool = False) -> None:
     if not keep_pointer:
         tab.page.mouse.move(640, 5)
     tab.ask("() => document.querySelector('.notices').replaceChildren()")
+    tab.ask("() => document.querySelectorAll('#side *').forEach((one) => (one.scrollTop = 0))")
     tab.page.wait_for_timeout(900)
 
 
@@ -148,7 +151,8 @@ def main() -> None:
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as place, sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=browser_path(), args=list(ARGUMENTS))
-        with serving(write(Path(place) / "coins", photographs())) as server:
+        write(Path(place) / "coins", photographs())
+        with chdir(place), serving(Path("coins")) as server:  # paths in the pictures are nobody's
             walk(browser, server.address)
         browser.close()
 

@@ -59,7 +59,8 @@ export function makeTop(root, { studio, strip, stage, shortcuts }) {
 
   const showProject = () => {
     const { name, folder: where, model: used } = studio.project;
-    project.textContent = where ?? name;
+    project.textContent = name;
+    set(project, "title", where ?? name);
     model.textContent = used ? `${used.name} · ${used.device}` : "";
     set(model, "title", used ? texts.top.model(used.name, used.device) : null);
   };
