@@ -32,6 +32,7 @@ WORKLOAD = bench.Workload(
     copy_megabytes=1,
     matrix_side=64,
     together=(),  # has a test of its own
+    studio_sizes=(),  # likewise
     effort=Effort(1, 0.1, 1),
 )
 

@@ -13,6 +13,7 @@ from dgpnet.annotations.legend import Legend
 from dgpnet.errors import Error
 from dgpnet.segmenter import Calibration, Concept, Segmentation, Segmenter, engine, load
 from dgpnet.segmenter.calibration import Curve
+from dgpnet.segmenter.concept import anew
 from dgpnet.segmenter.support import as_input, prepare
 from dgpnet.weights import sealed
 from tests.tiny import CONFIG, SIZE, scene, scenes, tiny_checkpoint, tiny_network, tiny_segmenter
@@ -79,6 +80,16 @@ def test_taking_an_example_back_is_never_having_shown_it(segmenter, example):
     fewer = segmenter.learn(photos, masks).without(example)
     del photos[example], masks[example]
     same(fewer.segment(QUERY), segmenter.learn(photos, masks).segment(QUERY))
+
+
+def test_what_grew_is_learned_anew_from_its_own_examples_to_the_last_bit(segmenter):
+    photos, masks = scenes(3)
+    grown = segmenter.learn(photos[1:], masks[1:]).extend(photos[:1], masks[:1])
+    again, whole = anew(grown, [2, 0, 1], [f"example {i}" for i in (2, 3, 1)]), segmenter.learn(photos, masks)
+    assert again.fingerprint == whole.fingerprint != grown.fingerprint
+    for name in ("mask", "probability", "uncertainty", "novelty"):
+        assert (getattr(again.segment(QUERY), name) == getattr(whole.segment(QUERY), name)).all()
+    assert again.estimate == whole.estimate
 
 
 def test_a_concept_is_a_value_that_nothing_changes(segmenter):

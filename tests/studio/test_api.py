@@ -254,6 +254,22 @@ def test_learning_finds_and_follows(client, ids, studio):
     assert client.get("project").json()["photographs"]["found"] == 0
 
 
+def test_what_was_corrected_is_learned_as_the_commands_learn_it_and_photographs_are_not_read_again(
+    client, ids, studio, segmenter, folder, monkeypatch
+):
+    paint(client, ids, "2.png")
+    learned(client)
+    quiet(client)
+    monkeypatch.setattr(segmenter, "learn", None)
+    paint(client, ids, "0.png")
+    assert until(lambda: len(studio.mind.learned.keys) == 2 and studio.mind.learned.whole)
+    monkeypatch.undo()
+    now = studio.mind.learned
+    paths, masks = [folder / "0.png", folder / "2.png"], [truth(0), truth(2)]
+    assert now.fingerprint == segmenter.learn(paths, masks, classes=now.legend).fingerprint
+    assert [one.name for one in now.concept.origins] == ["0.png", "2.png"] and now.keys == ("0", "2")
+
+
 def test_what_was_accepted_stays_as_it_was(client, ids):
     paint(client, ids, "0.png")
     learned(client)

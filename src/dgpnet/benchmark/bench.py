@@ -39,6 +39,7 @@ class Workload:
     compile_step          measure the training step compiled too
     growth_side           side for the curve over shots; growth_examples: shots for the curve over sides
     together              models of which two jobs are run at once
+    studio                model that the studio is asked with; studio_sizes: photographs there, width and height
     root                  PASCAL's folder, for the section `accuracy`; empty: left out
     """
 
@@ -60,6 +61,8 @@ class Workload:
     copy_megabytes: int = 1024
     matrix_side: int = 8192
     together: tuple[str, ...] = ("small", "default")
+    studio: str = "small"
+    studio_sizes: tuple[tuple[int, int], ...] = ((640, 480), (6000, 4000))
     root: str = ""
     episodes: int = 1000
     effort: Effort = field(default_factory=Effort)
@@ -211,6 +214,14 @@ class Bench:
         """Two jobs at once on the processors, with the models that ship; nothing of a GPU."""
         return [together.measured(model, 4 * self.workload.effort.calls) for model in self.workload.together]
 
+    def studio(self) -> list[dict[str, Any]]:
+        """From a stroke in the studio to the new mask."""
+        from dgpnet.benchmark import studio  # needs the extra of that name
+
+        segmenter = load(self.workload.studio, device=self.workload.device)
+        calls = self.workload.effort.calls
+        return [studio.measured(segmenter, size, min(8, calls)) for size in self.workload.studio_sizes]
+
     def accuracy(self) -> list[dict[str, Any]]:
         """Whether mIoU moves, on PASCAL's fold 1."""
         workload = self.workload
@@ -251,6 +262,7 @@ SECTIONS: tuple[str, ...] = (
     "growth",
     "end_to_end",
     "together",
+    "studio",
     "accuracy",
 )
 

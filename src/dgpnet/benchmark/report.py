@@ -204,6 +204,20 @@ def together(content: Section) -> list[str]:
     return table_lines(header, rows)
 
 
+def studio(content: Section) -> list[str]:
+    """From the stroke to the mask."""
+    header = ["from a stroke to the new mask of the photograph on show, seconds", "median", "longest"]
+    rows = (
+        [
+            f"{one['width']}×{one['height']}, {one['examples']} examples, {one['encoder']}, {one['strokes']} strokes",
+            f"{one['median_s']:.2f}",
+            f"{one['longest_s']:.2f}",
+        ]
+        for one in content
+    )
+    return table_lines(header, rows)
+
+
 def accuracy(content: Section) -> list[str]:
     """mIoU of both paths on the same episodes."""
     header = ["PASCAL fold 1", "naive mIoU", "ours mIoU", "moved"]
@@ -242,6 +256,7 @@ TITLES = {
     "growth": "Growth of the Gaussian process",
     "end_to_end": "End to end",
     "together": "Two jobs at once on a CPU",
+    "studio": "The studio",
     "accuracy": "Accuracy",
 }
 WRITERS: dict[str, Callable[[Section], list[str]]] = {
@@ -254,5 +269,6 @@ WRITERS: dict[str, Callable[[Section], list[str]]] = {
     "growth": growth,
     "end_to_end": end_to_end,
     "together": together,
+    "studio": studio,
     "accuracy": accuracy,
 }

@@ -472,3 +472,14 @@ def check_shown(origins: Sequence[Origin], classes: Sequence[str]) -> None:
         raise Error(
             f"No mask shows {', '.join(missing):.300}; paint each class in at least one photograph, or leave it out."
         )
+
+
+def anew(concept: Concept, order: Sequence[int], names: Sequence[str]) -> Concept | None:
+    """A concept learned from scratch from its own examples in that order, called by these names: what `Segmenter.learn`
+    gives for them, to the last bit. None where they are not at hand, or it was fitted."""
+    if concept.shots is None or concept.fitted is not None:
+        return None
+    (view,), (shots,) = concept.views, concept.shots
+    named = tuple(replace(shots[i], origin=replace(shots[i].origin, name=names[i])) for i in order)
+    views = (replace(view, memory=view.engine.remember(named)),)
+    return replace(concept, views=views, origins=tuple(shot.origin for shot in named), shots=(named,), told=None)

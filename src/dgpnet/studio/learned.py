@@ -18,6 +18,7 @@ from dgpnet.errors import Error
 from dgpnet.files import read_record, write_record
 from dgpnet.images import IGNORE, read_photo
 from dgpnet.segmenter import Concept, Segmenter
+from dgpnet.segmenter.concept import anew as learned_anew
 from dgpnet.segmenter.fitting import SECONDS
 from dgpnet.segmenter.ledger import Stamp, stamp
 from dgpnet.segmenter.support import Prepared
@@ -160,6 +161,20 @@ def learn(
     keys = tuple(one.record.key for one in painted)
     snapshots = {one.record.key: one.n for one in painted}
     return Learned(concept, keys, snapshots, time.perf_counter() - start, whole=True)
+
+
+def anew(learned: Learned, project: Project) -> Learned | None:
+    """The same as the commands learn it: from scratch, by name. None where the examples are not at hand."""
+    start = time.perf_counter()
+    held = {key: i for i, key in enumerate(learned.keys)}
+    names = {one.key: Path(one.name).name for one in project.records() if one.key in held}
+    if len(names) < len(held):
+        return None
+    order, called = [held[key] for key in names], [names[key] for key in learned.keys]
+    concept = learned_anew(learned.concept, order, called)
+    if concept is None:
+        return None
+    return replace(learned, concept=concept, keys=tuple(names), seconds=time.perf_counter() - start, whole=True)
 
 
 def keep(learned: Learned, folder: Path) -> None:

@@ -25,7 +25,7 @@ from dgpnet.segmenter.suggest import Pool, encode, order
 from dgpnet.serving import Problem, Worker
 from dgpnet.studio.found import Found
 from dgpnet.studio.jobs import Job, Jobs
-from dgpnet.studio.learned import Learned, NothingPainted, Photos, keep, kept, learn, numbers_of
+from dgpnet.studio.learned import Learned, NothingPainted, Photos, anew, keep, kept, learn, numbers_of
 from dgpnet.studio.paintings import Mask
 from dgpnet.studio.project import Project, Record
 from dgpnet.studio.strokes import encoded
@@ -53,6 +53,18 @@ class Told:
     keys: tuple[str, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class _Look:
+    """What the network saw in a photograph: mark, whether the file has changed since; size (H, W)."""
+
+    learned: Learned
+    record: Record
+    mark: Any
+    size: tuple[int, int]
+    maps: Maps
+    judged: Judged
+
+
 class Mind:
     """One model and one thread for all that it does.
 
@@ -73,6 +85,7 @@ class Mind:
         self._maps: OrderedDict[tuple[str, str, Any], Maps] = OrderedDict()
         self._features: OrderedDict[tuple[str, Any], torch.Tensor] = OrderedDict()
         self._plan: list[list[Record]] = []
+        self._looks: list[_Look] = []
         self._job: Job | None = None
         self._timer: threading.Timer | None = None
         self._lock = threading.Lock()
@@ -194,7 +207,8 @@ class Mind:
         learned, record = self.learned, self._wanted()
         if learned is None or record is None:
             return
-        self._find(learned, [record], batch=1, settled=False)
+        for seen in self._look(learned, [record], 1):
+            self._found(seen, settled=False)
         self._see()
 
     def _wanted(self) -> Record | None:
@@ -224,8 +238,8 @@ class Mind:
         found = self.project.finds.get(record.key)
         return found is None or found.concept != learned.fingerprint or (settled and not found.settled)
 
-    def _find(self, learned: Learned, records: Sequence[Record], *, batch: int, settled: bool) -> None:
-        """Find what was learned in a few photographs."""
+    def _look(self, learned: Learned, records: Sequence[Record], batch: int) -> list[_Look]:
+        """What is seen in a few photographs."""
         concept, readable = learned.concept, []
         for record in records:
             try:
@@ -233,21 +247,30 @@ class Mind:
             except (Error, Problem, OSError):
                 continue  # noted as broken
         if not readable:
-            return
+            return []
         maps = concept.maps([prepared for _, prepared, _ in readable], batch=batch)
         judged = concept.judge(maps)
-        for (record, prepared, mark), of_one, sure in zip(readable, maps, judged, strict=True):
-            if record.stamp != mark or record.size != prepared.size:
-                record.size = None
-                self.project.look(record)
-                if record.problem is not None:
-                    continue
-            self._remember(concept, record, mark, of_one)
-            pixels = self._values(learned, of_one, prepared.size, sure)
-            found = Found.of(record.key, mark, learned.fingerprint, pixels, learned.legend, sure, settled=settled)
-            self.project.finds.put(found, pixels, sure.uncertainty, learned.legend)
-            self.project.changed(record)
-            self.tell({"type": "mask", "id": record.id, "source": "found", "etag": found.etag})
+        return [
+            _Look(learned, record, mark, prepared.size, of_one, sure)
+            for (record, prepared, mark), of_one, sure in zip(readable, maps, judged, strict=True)
+        ]
+
+    def _found(self, seen: _Look, *, settled: bool) -> None:
+        """Make a mask of what was seen, at the photograph's size, and tell."""
+        record, learned = seen.record, seen.learned
+        if record.stamp != seen.mark or record.size != seen.size:
+            record.size = None
+            self.project.look(record)
+            if record.problem is not None:
+                return
+        self._remember(learned.concept, record, seen.mark, seen.maps)
+        pixels = self._values(learned, seen.maps, seen.size, seen.judged)
+        found = Found.of(
+            record.key, seen.mark, learned.fingerprint, pixels, learned.legend, seen.judged, settled=settled
+        )
+        self.project.finds.put(found, pixels, seen.judged.uncertainty, learned.legend)
+        self.project.changed(record)
+        self.tell({"type": "mask", "id": record.id, "source": "found", "etag": found.etag})
 
     def _values(self, learned: Learned, maps: Maps, size: tuple[int, int], judged: Judged) -> Mask:
         """What the folder job would write: values of classes (H, W)."""
@@ -298,9 +321,10 @@ class Mind:
             return
         if not learned.whole and learned.concept.fitted is None and len(learned.keys) <= ANEW:
             try:
-                self.learned = learned = learn(self.segmenter, self.project, self._photos)
+                learned = anew(learned, self.project) or learn(self.segmenter, self.project, self._photos)
             except Error:
                 return
+            self.learned = learned
             self._see()
         needed = self._needing()
         if needed:
@@ -338,23 +362,33 @@ class Mind:
         if job.stop.is_set():
             self._finish("cancelled")
             return
-        size = self.segmenter.engine.batch(len(learned.concept.classes))
-        while self._plan:
-            group = self._plan.pop()
-            if any(self._needs(record, settled=learned.whole) for record in group):
-                # All of them, as the job does: what is beside a photograph changes its rounding.
-                free = [one for one in group if self.project.painted(one) is None and not self.project.is_frozen(one)]
-                self._find(learned, [one for one in free if one.problem is None], batch=size, settled=learned.whole)
-                break
-        if self._plan:
+        self._looks = [
+            look for look in self._looks if look.learned is learned and self._needs(look.record, settled=True)
+        ]
+        if self._looks:  # one at a time, however large they are: a stroke must not wait for a whole batch
+            self._found(self._looks.pop(), settled=learned.whole)
+        else:
+            self._looks = self._look_on(learned)
+        if self._plan or self._looks:
             self.jobs.advance(job, max(job.done, job.total - len(self._needing())), job.total)
             self.worker.put(self._go_on, priority=REST, key="rest")
         else:
             job.done = job.total
             self._finish("done")
 
+    def _look_on(self, learned: Learned) -> list[_Look]:
+        """What is seen in the next few photographs of the plan in which things are still to be found."""
+        size = self.segmenter.engine.batch(len(learned.concept.classes))
+        while self._plan:
+            group = self._plan.pop()
+            if any(self._needs(record, settled=learned.whole) for record in group):
+                # All of them, as the job does: what is beside a photograph changes its rounding.
+                free = [one for one in group if self.project.painted(one) is None and not self.project.is_frozen(one)]
+                return self._look(learned, [one for one in free if one.problem is None], size)
+        return []
+
     def _finish(self, state: str) -> None:
-        self._plan = []
+        self._plan, self._looks = [], []
         if self._job is not None:
             self.jobs.end(self._job, state)
 
