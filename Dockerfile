@@ -4,7 +4,7 @@ ARG DEBIAN=trixie
 
 FROM debian:${DEBIAN}-slim AS build
 ARG TORCH_INDEX=
-ARG EXTRAS=demo,hub
+ARG EXTRAS=demo,hub,studio
 # What the package calls itself; the release's number.
 ARG VERSION=0.1.0.dev0
 RUN apt-get update && apt-get install --yes --no-install-recommends ca-certificates python3 python3-venv
@@ -29,5 +29,7 @@ COPY --from=build /venv /venv
 ENV PATH=/venv/bin:$PATH DGPNET_CACHE=/cache/dgpnet HF_HOME=/cache/huggingface PYTHONDONTWRITEBYTECODE=1
 USER dgpnet
 WORKDIR /data
+EXPOSE 8765
 ENTRYPOINT ["dgpnet"]
-CMD ["--help"]
+# Reached from outside the container, and so only by who knows the token that it prints.
+CMD ["studio", "/data", "--host", "0.0.0.0", "--token", "random", "--no-browser"]
