@@ -108,11 +108,19 @@ def _draw(
     notes: Notes, where: str, task: Any, regions: list[Any], photos: Photos, values: dict[str, int]
 ) -> tuple[Path, Labels]:
     photo = photos.find(_photo_names(task["data"], where), where)
+    return photo, drawn(regions, photo, photos, values, where, notes)
+
+
+def drawn(regions: list[Any], photo: Path, photos: Photos, values: dict[str, int], where: str, notes: Notes) -> Labels:
+    """The regions of an annotation on its photograph as viewers show it.
+
+    values: the value of each label. where: what to call the annotation in an Error. notes: what is left out is told.
+    """
     labelled = []
     for region in regions:
         if (label := _label(region, where)) is not None:
             labelled.append((label, region))
-        elif isinstance(region, dict) and isinstance(region.get("value"), dict) and _encloses(region["value"]):
+        elif isinstance(region, dict) and isinstance(region.get("value"), dict) and encloses(region["value"]):
             notes.add("{n} regions have no label and are left out", where)
     sizes = {size_field(region, "original_height", "original_width", where) for _, region in labelled} - {None}
     if len(sizes) > 1:
@@ -128,7 +136,7 @@ def _draw(
             if covered is not None:
                 yield values[label], covered
 
-    return photo, images.orient(shapes.paint(size, pieces(), work), turn)
+    return images.orient(shapes.paint(size, pieces(), work), turn)
 
 
 def _photo_names(data: dict[str, Any], where: object) -> list[str]:
@@ -160,7 +168,8 @@ def _addressed(address: str) -> list[str]:
     return [address]
 
 
-def _encloses(value: dict[str, Any]) -> bool:
+def encloses(value: dict[str, Any]) -> bool:
+    """Whether a region's value is of a kind that has pixels: not a key point, a choice, a text."""
     return any(key in value for key in ("rle", "points", "radiusX")) or ("width" in value and "height" in value)
 
 
@@ -169,18 +178,19 @@ def _covers(region: Any, size: tuple[int, int], where: object, work: Work, notes
     if region.get("image_rotation"):
         raise Error(f"{where}: the photograph was rotated in Label Studio; turn it back, or rotate the file itself.")
     value = region["value"]
-    if not _encloses(value):
+    if not encloses(value):
         notes.add("{n} regions enclose nothing (key points, lines) and are left out", where)
         return None
     with np.errstate(over="ignore", invalid="ignore"):  # of numbers that no photograph has room for, which is told
-        covered = _drawn(value, size, where, work)
+        covered = shape(value, size, where, work)
     if not covered.area:
         notes.add("{n} regions cover no pixel and are left out", where)
         return None
     return covered
 
 
-def _drawn(value: dict[str, Any], size: tuple[int, int], where: object, work: Work) -> Runs:
+def shape(value: dict[str, Any], size: tuple[int, int], where: object, work: Work) -> Runs:
+    """The pixels of a (H, W) photograph that a region's value encloses: a stroke, polygon, rectangle or ellipse."""
     height, width = size
     scale = np.array([width, height]) / 100  # coordinates are percentages
     if "rle" in value:
@@ -221,7 +231,7 @@ def write(out: Path, legend: Legend, items: Iterable[Item], style: Style) -> Pat
             ignored = ignored or bool((item.mask == images.IGNORE).any())
             regions = [
                 {"id": f"{number}-{position}", **region}
-                for position, region in enumerate(_written_regions(item, legend, style), 1)
+                for position, region in enumerate(regions_of(item, legend, style), 1)
             ]
             prediction: dict[str, Any] = {"model_version": "dgpnet", "result": regions}
             if item.score is not None:
@@ -248,18 +258,21 @@ def _interface(legend: Legend, style: Style, ignored: bool) -> str:
     )
 
 
-def _written_regions(item: Item, legend: Legend, style: Style) -> Iterator[dict[str, Any]]:
+def regions_of(
+    item: Item, legend: Legend, style: Style, *, from_name: str = "label", to_name: str = "image"
+) -> Iterator[dict[str, Any]]:
+    """The regions of a mask, as strokes or as polygons. from_name, to_name: tags of the labelling interface."""
     for value, patch in objects(item.mask, legend, style):
         score = item.score_of(value)
-        for kind, drawn in _polygons(patch, item, style) if style.polygons else [_stroke(patch, item)]:
+        for kind, outline in _polygons(patch, item, style) if style.polygons else [_stroke(patch, item)]:
             yield {
                 "type": kind,
-                "from_name": "label",
-                "to_name": "image",
+                "from_name": from_name,
+                "to_name": to_name,
                 "original_width": item.size[1],
                 "original_height": item.size[0],
                 "image_rotation": 0,
-                "value": {**drawn, kind: [name_of(value, legend)]},
+                "value": {**outline, kind: [name_of(value, legend)]},
                 **({} if score is None else {"score": score}),
             }
 
