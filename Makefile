@@ -66,13 +66,35 @@ schema: .venv-schema/.ready
 	.venv-schema/bin/python -m pip install --quiet --constraint constraints.txt --editable ".[studio]" httpx hypothesis pytest schemathesis
 	touch $@
 
+# Label Studio itself on this machine with our back end behind it, and CVAT's own code with our function; some minutes.
+# Pictures of the documentation: PICTURES=1, which needs Chromium.
+.PHONY: backends
+backends: .venv-backends/.ready .venv-label-studio/.ready
+	LABEL_STUDIO=$(CURDIR)/.venv-label-studio/bin/label-studio .venv-backends/bin/pytest -q tests/backends/real
+	$(if $(PICTURES),LABEL_STUDIO=$(CURDIR)/.venv-label-studio/bin/label-studio .venv-backends/bin/python -m tests.backends.real.pictures)
+
+# The two programs' own libraries want an older NumPy than we do.
+.venv-backends/.ready: pyproject.toml constraints.txt
+	test -x .venv-backends/bin/python || $(PYTHON) -m venv .venv-backends
+	grep -v "^numpy=\|^pillow=" constraints.txt > .venv-backends/constraints.txt
+	.venv-backends/bin/python -m pip install --quiet --constraint .venv-backends/constraints.txt torch==2.13.0
+	.venv-backends/bin/python -m pip install --quiet --constraint .venv-backends/constraints.txt \
+		--editable ".[cvat,demo,labelstudio]" httpx hypothesis label-studio-sdk playwright pytest
+	touch $@
+
+# Pins everything that it needs, each in a version of its own.
+.venv-label-studio/.ready: Makefile
+	test -x .venv-label-studio/bin/python || $(PYTHON) -m venv .venv-label-studio
+	.venv-label-studio/bin/python -m pip install --quiet label-studio==1.23.2
+	touch $@
+
 .e2e/package/axe.min.js:
 	mkdir -p .e2e
 	cd .e2e && npm pack --silent axe-core@4.14.0 && tar xzf axe-core-4.14.0.tgz package/axe.min.js
 	touch $@
 
 clean:
-	rm -rf .venv .venv-interop .venv-schema .e2e
+	rm -rf .venv .venv-backends .venv-interop .venv-label-studio .venv-schema .e2e
 
 # PyTorch first and alone, so that the build which the machine's package index offers for its version is taken and
 # nothing later replaces it. A CPU build is enough.

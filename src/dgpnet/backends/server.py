@@ -162,7 +162,9 @@ class Server:
                 try:
                     self._bearer = str(json.loads(body)["access"])
                 except (ValueError, KeyError, TypeError):
-                    raise Error(f"{self.url} answered with no access token; check that it is Label Studio's address.") from None
+                    raise Error(
+                        f"{self.url} answered with no access token; check that it is Label Studio's address."
+                    ) from None
             return {"authorization": f"Bearer {self._bearer}"}
 
     def _ask(self, request: urllib.request.Request, most: int) -> tuple[int, bytes]:

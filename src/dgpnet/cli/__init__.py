@@ -34,7 +34,7 @@ INTERRUPTED = 130
 
 COMMANDS: dict[str, Command] = {
     "studio": Command("Paint a few masks in the browser, watch the rest fill in.", "studio"),
-    "backend": Command("Label Studio and CVAT with a model behind them.", "labelstudio"),
+    "backend": Command("Label Studio and CVAT with a model behind them.", "labelstudio,cvat"),
     "segment": Command("Masks for a folder of photographs from a few painted ones."),
     "learn": Command("Learn from a few masks and keep the result in a .concept file."),
     "suggest": Command("Which photographs to annotate first."),

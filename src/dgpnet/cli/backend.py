@@ -1,5 +1,6 @@
 """`dgpnet backend`: Label Studio and CVAT with a model behind them."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -92,3 +93,39 @@ def label_studio(
     finally:
         place.close()
     tell("The back end has ended; everything that it was told is saved.")
+
+
+@backend.command("cvat")
+def cvat(
+    concept: Annotated[
+        Path | None, typer.Argument(metavar="[CONCEPT]", help="A .concept file to try.", show_default=False)
+    ] = None,
+    model: Model = "default",
+    device: Device = None,
+) -> None:
+    """Try a concept as a function of CVAT, and print the commands of CVAT that use it.
+
+    CVAT's own command line (`pip install 'dgpnet[cvat]'`) fetches the photographs and sends the shapes.
+
+    \b
+    Example: dgpnet backend cvat mug.concept --model small
+    """
+    from dgpnet.backends.cvat import create
+
+    function = create(None if concept is None else str(concept), model=model, device=device)
+    spec = function.spec
+    options = ["-p", f"model=str:{model}"] if concept is None else ["-p", f"concept=str:{concept.absolute()}"]
+    if concept is not None and model != "default":
+        options += ["-p", f"model=str:{model}"]
+    with_function = shlex.join(["--function-module", "dgpnet.backends.cvat", *options])
+    server = "cvat-cli --server-host https://app.cvat.ai"
+    if concept is not None:
+        typer.echo(f"Finds {', '.join(label.name for label in spec.labels)}. All photographs of task 12:")
+        typer.echo(f"  {server} task auto-annotate 12 {with_function} --allow-unmatched-labels")
+        typer.echo("In the editor, for as long as the second of these runs (1 is what the first prints):")
+    else:
+        typer.echo("Proposes regions for clicks in the editor, for as long as the second of these runs (1 is what the")
+        typer.echo("first prints):")
+    name = "dgpnet" if concept is None else concept.stem
+    typer.echo(f"  {server} function create-native {shlex.quote(name)} {with_function}")
+    typer.echo(f"  {server} function run-agent 1 {with_function}")
