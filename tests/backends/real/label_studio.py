@@ -38,6 +38,8 @@ CONFIG = """<View>
     <Label value="coin" background="#1f9e89" smart="true"/>
   </KeyPointLabels>
 </View>"""
+#: Networks that Label Studio is to stay out of: all private ones but this machine.
+BANNED = "10.0.0.0/8,169.254.0.0/16,172.16.0.0/12,192.168.0.0/16"
 #: Upper left corners of twelve parts of scikit-image's coins, row and column, their size, and by how much they grow.
 CORNERS = [(row, column) for row in (0, 74, 148) for column in (0, 81, 162, 243)]
 SIZE, TIMES = (155, 140), 3
@@ -84,9 +86,10 @@ def free_port() -> int:
 def label_studio(folder: Path) -> Iterator[str]:
     """The real one on SQLite, which asks nothing of other servers; its address. Its first start takes two minutes."""
     port = free_port()
-    # What it would like to know of other projects is told by a flag to be nothing.
     quiet = {"COLLECT_ANALYTICS": "false", "LATEST_VERSION_CHECK": "false", "SENTRY_DSN": "", "FRONTEND_SENTRY_DSN": ""}
-    local = {"LABEL_STUDIO_BASE_DATA_DIR": str(folder), "ML_BLOCK_LOCAL_IP": "false", "DEBUG": "false"}
+    # docs/label-studio.md says why: by itself it speaks to no back end on this machine.
+    local = {"USE_DEFAULT_BANNED_SUBNETS": "false", "USER_ADDITIONAL_BANNED_SUBNETS": BANNED}
+    local |= {"LABEL_STUDIO_BASE_DATA_DIR": str(folder), "DEBUG": "false"}
     place = ["--internal-host", "127.0.0.1", "--port", str(port), "--host", f"http://127.0.0.1:{port}"]
     words = [PROGRAM, "start", "--no-browser", *place, "--username", WHO["email"], "--password", WHO["password"]]
     folder.mkdir(parents=True, exist_ok=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
+import shlex
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,7 +133,9 @@ class Server:
         path, method = request.url.path.rstrip("/"), request.method
         answer: Response
         if path == "/api/server/about":
-            answer = JSONResponse({"name": "CVAT", "description": "", "version": "2.80.0", "logo_url": "", "subtitle": ""})
+            answer = JSONResponse(
+                {"name": "CVAT", "description": "", "version": "2.80.0", "logo_url": "", "subtitle": ""}
+            )
         elif path == "/api/tasks/12" and method == "GET":
             answer = JSONResponse(self._task())
         elif path == "/api/labels":
@@ -255,3 +259,23 @@ def test_an_agent_takes_both_functions(concept: Concept):
         get_function_driver_class(one.spec).FUNCTION_KIND for one in (Finding(concept), Clicking(tiny_segmenter()))
     }
     assert kinds == {"detector", "interactor"}
+
+
+def test_the_command_prints_what_cvats_own_takes(concept: Concept, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    from cvat_cli._internal.commands_all import COMMANDS
+    from cvat_cli._internal.common import configure_common_arguments
+
+    from dgpnet.cli import run
+
+    parser = argparse.ArgumentParser()
+    configure_common_arguments(parser)
+    COMMANDS.configure_parser(parser)
+
+    model = tiny_checkpoint(tmp_path / "tiny.safetensors")
+    concept.save(tmp_path / "two cups.concept")
+    for words in (["backend", "cvat", str(tmp_path / "two cups.concept")], ["backend", "cvat"]):
+        assert run([*words, "--model", str(model)]) == 0
+        lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  cvat-cli ")]
+        assert len(lines) == (3 if len(words) == 3 else 2)
+        for line in lines:
+            parser.parse_args(shlex.split(line)[1:])
