@@ -16,11 +16,13 @@ from tests.tiny import CONFIG, tiny_checkpoint, write_photos, write_support
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [page for page in [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))] if page.is_file()]
 #: Pages that speak of painted/ and photos/. Their commands are run; those of others take a data set, and are parsed.
-OF_FOLDERS = ("README.md", "first-steps.md", "choosing.md", "uncertainty.md", "python-api.md")
+OF_FOLDERS = (
+    "README.md", "first-steps.md", "choosing.md", "uncertainty.md", "python-api.md", "fiftyone.md", "napari.md"
+)  # fmt: skip
 #: Pages whose Python takes a data set or weights from elsewhere: only its imports are run.
 OF_DATA = ("datasets.md", "training.md", "weights.md")
 #: Pages whose Python needs an extra, and a package that it brings.
-OF_EXTRAS = {"export.md": "onnxscript"}
+OF_EXTRAS = {"export.md": "onnxscript", "fiftyone.md": "fiftyone", "napari.md": "napari"}
 
 
 def name(page: Path) -> str:

@@ -116,7 +116,7 @@ def _answers(address: str) -> bool:
 
 
 def personal_token(url: str) -> str:
-    """What "Account & Settings, Personal Access Token" gives."""
+    """What "Account & Settings, Personal Access Token" gives, once."""
     with httpx.Client(base_url=url, follow_redirects=True, timeout=30) as page:
         page.get("/user/login/")
         form = {**WHO, "csrfmiddlewaretoken": page.cookies["csrftoken"], "persist_session": "on"}
@@ -140,8 +140,7 @@ class Desk:
     tasks: list[int]
 
     @staticmethod
-    def open(url: str, photos: list[Photograph], title: str = "Coins") -> Desk:
-        key = personal_token(url)
+    def open(url: str, key: str, photos: list[Photograph], title: str = "Coins") -> Desk:
         client = Client(base_url=url, api_key=key)
         project = client.projects.create(title=title, label_config=CONFIG)
         assert project.id is not None

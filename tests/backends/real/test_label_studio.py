@@ -40,6 +40,11 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
+def key(url: str) -> str:
+    return real.personal_token(url)
+
+
+@pytest.fixture(scope="module")
 def segmenter() -> dgpnet.Segmenter:
     return dgpnet.load("small", device="cpu")
 
@@ -54,9 +59,9 @@ def found_by(concept: dgpnet.Concept, photo: real.Photograph) -> NDArray[np.bool
 
 
 def test_two_are_painted_the_others_are_found_and_a_killed_back_end_goes_on(
-    url: str, photos: list[real.Photograph], segmenter: dgpnet.Segmenter, tmp_path: Path, capsys: Any
+    url: str, key: str, photos: list[real.Photograph], segmenter: dgpnet.Segmenter, tmp_path: Path, capsys: Any
 ):
-    desk = real.Desk.open(url, photos)
+    desk = real.Desk.open(url, key, photos)
     others = [n for n in range(len(photos)) if n not in PAINTED]
     kept = tmp_path / "kept"
 
@@ -124,9 +129,9 @@ def test_two_are_painted_the_others_are_found_and_a_killed_back_end_goes_on(
         assert learned().examples == 2
 
 
-def test_a_token_goes_with_the_address(url: str, photos: list[real.Photograph], tmp_path: Path):
+def test_a_token_goes_with_the_address(url: str, key: str, photos: list[real.Photograph], tmp_path: Path):
     """To the webhooks too, which have no place for a password of their own."""
-    desk = real.Desk.open(url, photos[:2], "With a token")
+    desk = real.Desk.open(url, key, photos[:2], "With a token")
     with real.backend(url, desk.key, tmp_path / "kept", 0, "--token", "random") as (address, _):
         assert "@" in address
         desk.connect(address)
