@@ -128,6 +128,13 @@ def test_the_annotation_that_was_changed_last_counts_and_the_one_before_when_it_
     assert version(desk) is None
 
 
+def test_events_that_come_in_another_order_do_not_bring_back_what_was_before(desk: Desk):
+    desk.paint(0, np.roll(truth(0), 5, axis=1), updated_at="2026-01-05T00:00:00Z")
+    later = version(desk)
+    desk.webhook("ANNOTATION_UPDATED", task=task(0), annotation=annotation(0))
+    assert version(desk) == later
+
+
 def test_a_photograph_without_regions_is_an_example_of_nothing(desk: Desk):
     desk.paint(0, np.zeros(SIZE, np.uint8))
     assert version(desk) is None
@@ -188,6 +195,15 @@ def test_what_was_painted_while_it_was_away_is_asked_for(restart: Callable[..., 
     assert version(again) not in (None, first)
     (project,) = again.mind.projects.values()
     assert project.known == {101, 102}
+
+
+def test_an_annotation_that_cannot_be_read_does_not_keep_the_others_from_being_asked_for(
+    restart: Callable[..., Desk], studio: LabelStudio, caplog
+):
+    studio.kept = {101: (task(1), annotation(1)), 102: ({"id": 2, "data": {}}, annotation(2))}
+    desk = restart()
+    assert version(desk) is not None
+    assert "no photograph in its 'photo'" in caplog.text
 
 
 def test_without_a_key_only_webhooks_tell(restart: Callable[..., Desk], studio: LabelStudio):

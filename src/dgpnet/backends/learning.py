@@ -6,7 +6,7 @@ import hashlib
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +34,8 @@ from dgpnet.serving import Worker
 FEW = 5
 #: Photographs that are held as the model sees them, for further clicks.
 SEEN = 8
+#: Seconds between two looks at what is being learned.
+LOOK = 0.1
 #: Pixels by which polygons may leave the outline that was found: with every stair of it they cannot be edited.
 SIMPLIFY = 1.0
 #: What is done first: an annotator waits for a click, and everything else for what is learned.
@@ -98,8 +100,9 @@ class Mind:
         """Wait until what was told is learned, or for so long; whether it is."""
         end = time.monotonic() + seconds
         while (pending := project.pending) is not None and not pending.done():
-            if not wait([pending], max(0.0, end - time.monotonic())).done and time.monotonic() >= end:
+            if time.monotonic() >= end:
                 return False
+            wait([pending], LOOK)  # it may be dropped for a newer one, of which nobody is told
         return True
 
     def fit(self, project: Project) -> None:
@@ -109,12 +112,18 @@ class Mind:
     def _ask(self, project: Project) -> None:
         """What Label Studio has in place of what is known. What comes while it is asked stays."""
         if self.server.has_key:
-            before = project.known
-            tasks = self.server.annotations(project.number)
-            records = [record for task in tasks for record in records_of(task, project.interface)]
-            for record in records:
-                project.keep(record)
-            project.drop(before - {record["id"] for record in records})
+            before, interface, there = project.known, project.interface, set()
+            for task, annotation in annotations_of(self.server.annotations(project.number)):
+                try:
+                    record = record_of(task, annotation, interface)
+                except Error as error:
+                    self._complain(error)
+                    continue
+                if record is not None:
+                    there.add(record["id"])
+                    if record["id"] in project.known or record["id"] not in before:  # otherwise deleted meanwhile
+                        project.keep(record)
+            project.drop(before - there)
         project.missed = False
 
     def _learn(self, project: Project) -> None:
@@ -275,15 +284,12 @@ class Mind:
         return self._model.put(find, priority=CLICK)
 
 
-def records_of(task: Any, interface: Interface) -> list[dict[str, Any]]:
-    """What is kept of a task's annotations: {id, task, when, address, result}; cancelled ones are not."""
-    records = []
-    annotations = task.get("annotations") if isinstance(task, dict) else None
-    for one in annotations if isinstance(annotations, list) else []:
-        record = record_of(task, one, interface)
-        if record is not None:
-            records.append(record)
-    return records
+def annotations_of(tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    """Each annotation of an export, with its task."""
+    for task in tasks:
+        annotations = task.get("annotations") if isinstance(task, dict) else None
+        for one in annotations if isinstance(annotations, list) else []:
+            yield task, one
 
 
 def record_of(task: Any, annotation: Any, interface: Interface) -> dict[str, Any] | None:

@@ -103,8 +103,11 @@ class Project:
         return set(self._annotations)
 
     def keep(self, record: Mapping[str, Any]) -> None:
-        """Keep an annotation: {id, task, when, address, result}; on the disk when this returns."""
+        """Keep an annotation: {id, task, when, address, result}; on the disk when this returns. One that is older than
+        what is known of it is not: events may come in another order."""
         with self.lock:
+            if (held := self._annotations.get(record["id"])) is not None and held.when > record["when"]:
+                return
             make_folder(self.folder / "annotations")
             write_record(self._path(record["id"]), record)
             self._annotations[record["id"]] = Annotation.of(record)

@@ -31,7 +31,7 @@ PROGRAM = os.environ.get("LABEL_STUDIO", "")
 WHO = {"email": "painter@example.com", "password": "not-a-secret-at-all"}
 CONFIG = """<View>
   <Image name="image" value="$image" zoom="true"/>
-  <BrushLabels name="label" toName="image" smart="true">
+  <BrushLabels name="label" toName="image">
     <Label value="coin" background="#1f9e89"/>
   </BrushLabels>
   <KeyPointLabels name="click" toName="image" smart="true">
