@@ -151,11 +151,19 @@ class Desk:
         desk.tasks = sorted(task.id for task in client.tasks.list(project=project.id))
         return desk
 
-    def post(self, path: str, **more: Any) -> Any:
+    def ask(self, method: str, path: str, **more: Any) -> Any:
         access = httpx.post(f"{self.url}/api/token/refresh/", json={"refresh": self.key}).json()["access"]
-        answer = httpx.post(f"{self.url}{path}", headers={"authorization": f"Bearer {access}"}, timeout=200, **more)
+        headers = {"authorization": f"Bearer {access}"}
+        answer = httpx.request(method, f"{self.url}{path}", headers=headers, timeout=200, **more)
         answer.raise_for_status()
         return answer.json()
+
+    def post(self, path: str, **more: Any) -> Any:
+        return self.ask("POST", path, **more)
+
+    def export(self) -> Any:
+        """What "Export, JSON" gives."""
+        return self.ask("GET", f"/api/projects/{self.project}/export?exportType=JSON")
 
     def connect(self, address: str) -> int:
         backend = self.client.ml.create(url=address, project=self.project, title="dgpnet", is_interactive=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ pytest.importorskip("label_studio_sdk", reason="`make backends` has Label Studio
 from label_studio_sdk.label_interface import LabelInterface
 
 from dgpnet.backends.interface import Interface
+from dgpnet.cli import run
+from dgpnet.images import read_mask
 from tests.backends.real import label_studio as real
 
 pytestmark = pytest.mark.skipif(
@@ -59,7 +62,13 @@ def found_by(concept: dgpnet.Concept, photo: real.Photograph) -> NDArray[np.bool
 
 
 def test_two_are_painted_the_others_are_found_and_a_killed_back_end_goes_on(
-    url: str, key: str, photos: list[real.Photograph], segmenter: dgpnet.Segmenter, tmp_path: Path, capsys: Any
+    url: str,
+    key: str,
+    photos: list[real.Photograph],
+    segmenter: dgpnet.Segmenter,
+    tmp_path: Path,
+    capsys: Any,
+    monkeypatch: Any,
 ):
     desk = real.Desk.open(url, key, photos)
     others = [n for n in range(len(photos)) if n not in PAINTED]
@@ -127,6 +136,21 @@ def test_two_are_painted_the_others_are_found_and_a_killed_back_end_goes_on(
         desk.client.annotations.delete(id=annotations[1])
         desk.retrieve()
         assert learned().examples == 2
+
+    # What it exports is a support set, and what was learned a file for every command.
+    (tmp_path / "photos").mkdir()
+    for photo in photos:
+        (tmp_path / "photos" / photo.name).write_bytes(photo.content)
+    (tmp_path / "export.json").write_text(json.dumps(desk.export()))
+    words = ["learn", "export.json", "--images", "photos/", "--out", "coin.concept", "--model", "small"]
+    monkeypatch.chdir(tmp_path)
+    assert run(words) == 0
+    assert dgpnet.Concept.load("coin.concept", segmenter).examples == 2
+    (file,) = kept.glob("*/learned.concept")
+    assert run(["segment", str(file), "photos/", "--out", "found/", "--model", "small"]) == 0
+    for n in others:
+        mask = read_mask(tmp_path / "found" / "masks" / f"coins-{n + 1:02}.png")
+        assert iou(mask > 0, found_by(learned(), photos[n])) > 0.99
 
 
 def test_a_token_goes_with_the_address(url: str, key: str, photos: list[real.Photograph], tmp_path: Path):
