@@ -31,10 +31,10 @@ PROGRAM = os.environ.get("LABEL_STUDIO", "")
 WHO = {"email": "painter@example.com", "password": "not-a-secret-at-all"}
 CONFIG = """<View>
   <Image name="image" value="$image" zoom="true"/>
-  <BrushLabels name="label" toName="image">
+  <BrushLabels name="label" toName="image" smart="false">
     <Label value="coin" background="#1f9e89"/>
   </BrushLabels>
-  <KeyPointLabels name="click" toName="image" smart="true">
+  <KeyPointLabels name="click" toName="image" smart="true" smartOnly="true">
     <Label value="coin" background="#1f9e89" smart="true"/>
   </KeyPointLabels>
 </View>"""

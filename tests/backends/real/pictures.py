@@ -31,13 +31,13 @@ def walk(page: Any, desk: real.Desk) -> None:
     page.goto(f"{desk.url}/projects/{desk.project}/data?task={desk.tasks[9]}")
     page.wait_for_timeout(6000)
     save(page, "label-studio")
-    # An empty annotation, the key point's label, and a click on a coin; the page has no better names for them.
+    # An empty annotation, the key point's label and tool, and a click on a coin; the page has no better names for them.
     page.set_viewport_size({"width": 1280, "height": 960})
     page.get_by_text("Auto-Annotation").click()
-    page.mouse.click(415, 69)
+    for x, y in ((415, 69), (290, 897), (925, 438)):
+        page.wait_for_timeout(1500)
+        page.mouse.click(x, y)
     page.wait_for_timeout(1500)
-    page.mouse.click(290, 897)
-    page.wait_for_timeout(700)
     with page.expect_response("**/interactive-annotating"):
         page.mouse.click(545, 300)
     page.wait_for_timeout(3000)
