@@ -88,13 +88,28 @@ backends: .venv-backends/.ready .venv-label-studio/.ready
 	.venv-label-studio/bin/python -m pip install --quiet label-studio==1.23.2
 	touch $@
 
+# A job shared by a Ray cluster of three nodes, all on this machine; object storage by moto; 20,000 photographs. Twenty
+# minutes; prints what it measures.
+.PHONY: scale
+scale: .venv-scale/.ready
+	.venv-scale/bin/pytest -q tests/cluster
+
+# moto's and s3fs's own dependencies want older versions of two packages.
+.venv-scale/.ready: pyproject.toml constraints.txt
+	test -x .venv-scale/bin/python || $(PYTHON) -m venv .venv-scale
+	grep -v "^multidict=\|^python-dateutil=" constraints.txt > .venv-scale/constraints.txt
+	.venv-scale/bin/python -m pip install --quiet --constraint .venv-scale/constraints.txt torch==2.13.0
+	.venv-scale/bin/python -m pip install --quiet --constraint .venv-scale/constraints.txt \
+		--editable ".[scale]" hypothesis "moto[server]" psutil pytest s3fs
+	touch $@
+
 .e2e/package/axe.min.js:
 	mkdir -p .e2e
 	cd .e2e && npm pack --silent axe-core@4.14.0 && tar xzf axe-core-4.14.0.tgz package/axe.min.js
 	touch $@
 
 clean:
-	rm -rf .venv .venv-backends .venv-interop .venv-label-studio .venv-schema .e2e
+	rm -rf .venv .venv-* .e2e
 
 # PyTorch first and alone, so that the build which the machine's package index offers for its version is taken and
 # nothing later replaces it. A CPU build is enough.

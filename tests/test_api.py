@@ -157,6 +157,7 @@ def _painted(folder: Path) -> Path:
 FURTHER = (read_support, export, segment_folder)
 #: Public for the program's own rooms, which call them rightly; and values, which only the program makes.
 OURS = {"Segmenter.using", "Segmenter.batch", "Concept.prepare", "Concept.maps", "Concept.maps_of_tiles"}
+OURS |= {"Concept.on", "Segmenter.on"}
 OURS |= {"Concept.using", "Concept.judge", "Segmenter.tuned", "Segmenter.voters", "Concept", "Segmentation"}
 #: Asks a server, for which tests/weights/test_hub.py has one.
 ASKING = {"Segmenter.push_to_hub"}

@@ -9,14 +9,15 @@ from dgpnet.errors import Error
 
 
 def find_device(name: str | torch.device | None = "auto") -> torch.device:
-    """The device of this name: "cpu", "cuda", "cuda:1" …; "auto" or None is CUDA where there is a device, else the CPU.
+    """The device of this name: "cpu", "cuda", "cuda:1" or "1" …
 
+    "auto" or None is CUDA where there is a device, else the CPU.
     Raises an Error if it is not there or does not answer.
     """
     if name is None or (isinstance(name, str) and name == "auto"):
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        device = torch.device(name)
+        device = torch.device(f"cuda:{name}" if isinstance(name, str) and name.isdecimal() else name)
         if device.type == "cuda":  # counted and not tried, which would take memory there
             if (device.index or 0) >= (count := torch.cuda.device_count()):
                 raise RuntimeError(f"PyTorch sees {count} CUDA devices")

@@ -8,6 +8,7 @@ import pytest
 import dgpnet
 from dgpnet import cli
 from dgpnet.cli import COMMANDS, run
+from dgpnet.cli import progress as progress_module
 from dgpnet.cli.progress import progress
 from dgpnet.errors import Error
 
@@ -157,6 +158,20 @@ def test_progress_on_a_pipe_is_plain_lines_and_ends_with_the_last(capsys):
     with progress("Segmenting", quiet=True) as advance:
         advance(3, 3)
     assert capsys.readouterr().err == ""
+
+
+def test_progress_tells_how_quick_it_is_and_how_long_it_will_take(capsys, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: clock[0])
+    with progress("Segmenting") as advance:
+        for done in (500, 520, 540, 560):  # of which an earlier run had done nearly five hundred
+            clock[0] += 10.0
+            advance(done, 1000)
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        "Segmenting: 520 of 1000 (2.0 a second, 4 min left)",
+        "Segmenting: 540 of 1000 (2.0 a second, 4 min left)",
+        "Segmenting: 560 of 1000 (2.0 a second, 4 min left)",
+    ]
 
 
 def test_progress_on_a_terminal_is_a_bar(capsys, monkeypatch):

@@ -20,7 +20,7 @@ OF_FOLDERS = (
     "README.md", "first-steps.md", "choosing.md", "uncertainty.md", "python-api.md", "fiftyone.md", "napari.md"
 )  # fmt: skip
 #: Pages whose Python takes a data set or weights from elsewhere: only its imports are run.
-OF_DATA = ("datasets.md", "training.md", "weights.md")
+OF_DATA = ("datasets.md", "scale.md", "training.md", "weights.md")
 #: Pages whose Python needs an extra, and a package that it brings.
 OF_EXTRAS = {"export.md": "onnxscript", "fiftyone.md": "fiftyone", "napari.md": "napari"}
 

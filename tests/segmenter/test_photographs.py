@@ -151,3 +151,22 @@ def test_masks_beside_painted_photographs_are_known_by_their_names(tmp_path):
         "b_mask.png",
     ]
     assert names(find_photographs([tmp_path], skip=found)) == ["a.jpg", "b.jpg", "c.jpg"]
+
+
+def test_a_list_names_photographs_by_the_folder_that_they_share(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("photos/a/1.jpg", "photos/b/1.jpg", "photos/b/2.png"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "list.txt").write_text("photos/b/1.jpg\n\nphotos/a/1.jpg\nphotos/b/1.jpg\n")
+    assert [photo.name for photo in find_photographs(["@list.txt"])] == ["a/1.jpg", "b/1.jpg"]
+    for text, sentence in (
+        ("photos/gone.jpg\n", "no photograph photos/gone.jpg"),
+        ("\n", "names no photographs"),
+        ("photos/a/1.jpg\ns3://bucket/1.jpg\n", "both files and addresses"),
+    ):
+        (tmp_path / "list.txt").write_text(text)
+        with pytest.raises(Error, match=sentence):
+            find_photographs(["@list.txt"])
+    with pytest.raises(Error, match="list of photographs"):
+        find_photographs(["@nowhere.txt"])

@@ -55,7 +55,7 @@ Example: dgpnet segment painted/ photos/ --out masks/ --overlay
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line, e.g. `["learn", "painted", "--out", "mug.concept"]`, and return its exit code."""
-    words = list(arguments)
+    words = _with_address(arguments)
     empty = [option for option, word in pairwise(["", *words]) if not word and option != "--prefix"]
     if empty:  # an unset variable of a script would be the folder that it runs in
         return _say("An argument is empty; give a name, or leave it out.", 2)
@@ -79,6 +79,14 @@ def run(arguments: Sequence[str]) -> int:
         if previous is not None:
             signal.signal(signal.SIGTERM, previous)
     return 0
+
+
+def _with_address(arguments: Sequence[str]) -> list[str]:
+    """`--ray` may stand alone, which Typer knows no way to say."""
+    words: list[str] = []
+    for word, following in pairwise([*arguments, "-"]):
+        words += [word, "auto"] if word == "--ray" and following.startswith("-") else [word]
+    return words
 
 
 def application(name: str | None) -> typer.Typer:

@@ -14,6 +14,7 @@ from dgpnet.errors import printable
 if TYPE_CHECKING:
     from dgpnet.annotations import SupportSet
     from dgpnet.segmenter import Concept, Segmenter
+    from dgpnet.segmenter.stages import Crew
 
 Support = Annotated[
     Path,
@@ -24,7 +25,10 @@ Support = Annotated[
     ),
 ]
 Photos = Annotated[
-    list[Path], typer.Argument(metavar="PHOTO", help="Photographs, or folders of them.", show_default=False)
+    list[str],
+    typer.Argument(
+        metavar="PHOTO", help="Photographs, folders of them (s3:// … too), or @list.txt.", show_default=False
+    ),
 ]
 Model = Annotated[str, typer.Option("--model", help="default, small, or the path of a checkpoint.")]
 Device = Annotated[
@@ -86,6 +90,23 @@ def learned(support: Path, painted: SupportSet | None, segmenter: Segmenter) -> 
         return Concept.load(support, segmenter)
     photos = [example.photo for example in painted.examples]
     return segmenter.learn(photos, (example.mask for example in painted.examples), classes=painted.legend)
+
+
+def crew_of(devices: str | None, ray: str | None) -> Crew | None:
+    """Who does the work, where it is not this process."""
+    from dgpnet.errors import Error
+
+    if devices is not None and ray is not None:
+        raise Error("The work is shared by either --devices or --ray; leave one of them out.")
+    if devices is not None:
+        from dgpnet.cluster import Processes
+
+        return Processes([one.strip() for one in devices.split(",")])
+    if ray is not None:
+        from dgpnet.cluster import Actors
+
+        return Actors(ray)
+    return None
 
 
 def tell(notes: Sequence[str]) -> None:

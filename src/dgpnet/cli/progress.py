@@ -29,22 +29,49 @@ def _bar(what: str) -> Iterator[Advance]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    rate = TextColumn("{task.fields[rate]}")
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        task = bar.add_task(what, total=None, rate="")
+        speed = _Speed()
+
+        def advance(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total, rate=f"{speed.at(done):.1f} a second")
+
+        yield advance
 
 
 def _lines(what: str) -> Advance:
-    start = time.monotonic()
-    last = start
+    last = time.monotonic()
+    speed = _Speed()
 
     def advance(done: int, total: int) -> None:
         nonlocal last
-        now = time.monotonic()
+        now, rate = time.monotonic(), speed.at(done)
         if done == total or now - last >= SECONDS_BETWEEN_LINES:
             last = now
-            rate = done / max(now - start, 1e-9)
-            print(f"{what}: {done} of {total} ({rate:.1f} a second)", file=sys.stderr, flush=True)
+            left = f", {_duration((total - done) / rate)} left" if done < total and rate > 0 else ""
+            print(f"{what}: {done} of {total} ({rate:.1f} a second{left})", file=sys.stderr, flush=True)
 
     return advance
+
+
+class _Speed:
+    """How many are done a second, those left out that an earlier run had done."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._first: tuple[float, int] | None = None
+
+    def at(self, done: int) -> float:
+        """Now that so many are done."""
+        now = time.monotonic()
+        if self._first is None:
+            self._first = now, done
+        start, before = self._first if done > self._first[1] else (self._start, 0)
+        return (done - before) / max(now - start, 1e-9)
+
+
+def _duration(seconds: float) -> str:
+    minutes, hours = round(seconds / 60), seconds / 3600
+    return f"{seconds:.0f} s" if seconds < 100 else f"{minutes} min" if minutes < 100 else f"{hours:.1f} h"

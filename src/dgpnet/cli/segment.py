@@ -18,6 +18,7 @@ from dgpnet.cli.common import (
     Names,
     Photos,
     Support,
+    crew_of,
     describe,
     doubts,
     learned,
@@ -79,6 +80,19 @@ def segment(
     crowds: Crowds = None,
     model: Model = "default",
     device: Device = None,
+    devices: Annotated[
+        str | None,
+        typer.Option("--devices", metavar="0,1,…", help="A process for each of several devices.", show_default=False),
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            "--ray",
+            metavar="[ADDRESS]",
+            help="Share the work among the machines of a Ray cluster (docs/scale.md).",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Masks for photographs and folders of them, from a few painted ones.
@@ -110,17 +124,20 @@ def segment(
         "min_likeness": min_likeness,
     }
     Options.of(options)  # refused before anything is read
+    crew = crew_of(devices, ray)
     painted = read_painted(support, classes=classes, names=names, images=images, crowds=crowds)
     # Masks are no photographs, wherever they lie.
     beside = [] if painted is None else masks_beside(support, [example.photo for example in painted.examples])
     found = find_photographs(photos, out=out, skip=[support, support / "masks", *beside])
     notes = () if painted is None else painted.notes
     tell(notes)
-    concept = learned(support, painted, load(model, device=device))
+    concept = learned(support, painted, load(model, device=device or (devices and devices.split(",")[0])))
     typer.echo(describe(concept), err=True)
     tell(doubts(concept))
     with progress("Segmenting") as advance:
-        outcome = segment_folder(concept, found, out, painted=painted, again=again, advance=advance, **options)
+        outcome = segment_folder(
+            concept, found, out, painted=painted, again=again, advance=advance, crew=crew, **options
+        )
     tell(outcome.notes)
     for reason in outcome.failures.values():
         typer.echo(f"failed: {printable(reason)}", err=True)

@@ -63,6 +63,8 @@ def suggest(
         skip = [support, support / "masks"]
         skip += [] if painted is None else masks_beside(support, [example.photo for example in painted.examples])
     found = find_photographs(photos, skip=skip)
+    if remote := next((photo for photo in found if photo.stored is not None), None):
+        raise Error(f"Suggestions are made among files, and {remote.where} is none; copy some photographs here first.")
     known = Painted(() if painted is None else painted.examples)
     if not (found := [photo for photo in found if not known.has(photo.path)]):
         raise Error("All these photographs are annotated already; give others, or go on with `dgpnet segment`.")

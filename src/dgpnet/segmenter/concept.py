@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -309,8 +309,21 @@ class Concept:
 
     def using(self, dtype: torch.dtype) -> Concept:
         """The same with convolutions of that type."""
-        views = tuple(replace(view, segmenter=view.segmenter.using(dtype)) for view in self.views)
-        return replace(self, segmenter=self.segmenter.using(dtype), views=views)
+        return self._with(lambda segmenter: segmenter.using(dtype), self.views)
+
+    def on(self, device: torch.device) -> Concept:
+        """The same on another device; itself where it is there."""
+        if self.segmenter.device == device:
+            return self
+        views = [replace(view, memory=view.memory.each(lambda tensor: tensor.to(device))) for view in self.views]
+        return self._with(lambda segmenter: segmenter.on(device), views)
+
+    def _with(self, change: Callable[[Segmenter], Segmenter], views: Sequence[View]) -> Concept:
+        """With these views, and other models in place of its own; what views share, they go on sharing."""
+        models = {id(one): one for one in (self.segmenter, *(view.segmenter for view in views))}
+        changed = {number: change(one) for number, one in models.items()}
+        seen = tuple(replace(view, segmenter=changed[id(view.segmenter)]) for view in views)
+        return replace(self, segmenter=changed[id(self.segmenter)], views=seen)
 
     # -- growing and shrinking -----------------------------------------------------------------------------------------
 

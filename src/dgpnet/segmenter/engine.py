@@ -32,6 +32,11 @@ EXACT_POINTS = 5120
 INDUCING_POINTS = 1024
 
 
+def batch_on(kind: str, classes: int) -> int:
+    """How many photographs to take through the network at once on a device of this kind ("cpu", "cuda")."""
+    return max(1, BATCH.get(kind, BATCH["cpu"]) // classes)
+
+
 @dataclass(frozen=True, eq=False)
 class Encoded:
     """A photograph (h, w, 3) and its features, {stride: (1, channels, H/stride, W/stride)}: tens of times smaller than
@@ -64,7 +69,7 @@ class Engine:
 
     def batch(self, classes: int) -> int:
         """How many photographs to take through the network at once."""
-        return max(1, BATCH.get(self.device.type, BATCH["cpu"]) // classes)
+        return batch_on(self.device.type, classes)
 
     def read(self, source: ImageSource, max_pixels: int = MAX_PIXELS) -> Prepared:
         """Decode a photograph and bring it to the network's size."""

@@ -12,7 +12,7 @@ def told(means: str, *, each: str | None = None) -> Any:
     return field(metadata={"means": means, "each": each})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Figures:
     """What is told of a photograph. Tuples have a number for each class; they are empty where nothing was counted.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from dgpnet.segmenter.ledger import Entry, Ledger
 from dgpnet.segmenter.options import Options
 from dgpnet.segmenter.photographs import Photograph, find_photographs, with_keys
 from dgpnet.segmenter.rounds import Round
-from dgpnet.segmenter.stages import Known, Unwritable
+from dgpnet.segmenter.stages import Crew, Known, Unwritable
+from dgpnet.storage import is_address
 
 Advance = Callable[[int, int], None]
 #: A likeness that tells little of what was painted; what has how much of it: docs/results/default-model.md.
@@ -65,6 +66,7 @@ def segment_folder(
     again: bool = False,
     advance: Advance | None = None,
     known: Known | None = None,
+    crew: Crew | None = None,
     **options: Any,
 ) -> Outcome:
     """Segment photographs into the folder `out`; what is done there already is skipped.
@@ -74,7 +76,8 @@ def segment_folder(
     again: where `out` holds an earlier round (other examples, other options), segment anew into it. Masks that were
     painted or edited by hand are kept. Otherwise another round is an Error, before any work.
     advance: called with how many are done and how many there are.
-    known: what this concept found in a photograph before, where that is at hand.
+    known: what this concept found in a photograph before, where that is at hand; a crew does not ask.
+    crew: who does the work, of `dgpnet.cluster`; by default this process. The folder comes out the same.
     options: those of `Options`, by name: overlay=True, formats=["coco"], …
     """
     asked = Options.of(options)
@@ -83,6 +86,10 @@ def segment_folder(
     painted = None if painted is None else checks.kind("painted", painted, SupportSet)
     checks.function("advance", advance, "two numbers")
     checks.function("known", known, "a photograph")
+    if crew is not None and not callable(getattr(crew, "run", None)):
+        raise Error(f"crew is one of dgpnet.cluster, like Processes([...]); given {checks.shown(crew)}.")
+    if is_address(str(place)):
+        raise Error(f"Results go to a folder and not to {place}; name a folder, or mount the storage as one.")
     if asked.min_likeness and not concept.segmenter.network.config.similarity:
         raise Error("This model has no plain similarity to tell likeness by; leave min_likeness out.")
     listed = [photographs] if isinstance(photographs, str | os.PathLike) else photographs
@@ -92,10 +99,12 @@ def segment_folder(
     found += find_photographs(paths, out=place) if paths or not found else []
     ledger = Ledger(place, Round.now(concept, asked.shaping(), asked.afterwards()), again=again)
     with ledger:
-        found = with_keys({one.name: one.path for one in found}, ledger.keys)
+        given_as = {one.name: one for one in found}
+        keyed = with_keys({name: one.path for name, one in given_as.items()}, ledger.keys)
+        found = [replace(given_as[one.name], key=one.key) for one in keyed]
         todo = [photo for photo in found if not ledger.is_done(photo)]
         before = len(found) - len(todo)
-        job = Job(_in_the_same_precision(concept, ledger) if todo else concept, ledger, asked, painted, known)
+        job = Job(_in_the_same_precision(concept, ledger) if todo else concept, ledger, asked, painted, known, crew)
         stopped = None
         try:
             job.segment(todo, lambda n: advance and advance(before + n, len(found)))

@@ -16,11 +16,14 @@ from dgpnet.segmenter.options import Options
 from dgpnet.segmenter.outputs import stage_of, without_small, write_annotations
 from dgpnet.segmenter.photographs import Photograph
 from dgpnet.segmenter.report import for_review, write_report, write_summary
-from dgpnet.segmenter.stages import Done, Failed, Known, Stages, Task, Unwritable, told
+from dgpnet.segmenter.stages import Crew, Done, Failed, Known, Plan, Stages, Task, Unwritable, told
 
 
 class Job:
-    """One run of a job on an output folder, whose ledger is open. known: what need not be found again."""
+    """One run of a job on an output folder, whose ledger is open.
+
+    known: what need not be found again, in this process · crew: who does the work, if not this process.
+    """
 
     def __init__(
         self,
@@ -29,6 +32,7 @@ class Job:
         options: Options,
         painted: SupportSet | None,
         known: Known | None = None,
+        crew: Crew | None = None,
     ) -> None:
         self.concept = concept
         self.ledger = ledger
@@ -39,18 +43,42 @@ class Job:
         self.annotations: dict[str, Path] = {}
         self._painted = () if painted is None else painted.examples
         self._known = known
+        self._crew = crew
 
     def segment(self, photographs: Sequence[Photograph], advance: Callable[[int], object]) -> None:
-        """All of these, in this process; what cannot be read goes to `failures`."""
-        made_with = self.ledger.now.made_with
-        stages = Stages(
-            self.concept, self.out, self.options, made_with=made_with, painted=self._painted, known=self._known
-        )
+        """All of these; what cannot be read goes to `failures`."""
+        tasks = map(self._task, photographs)
         try:
-            stages.run(map(self._task, photographs), done=self._done, failed=self._failed, advance=advance)
+            if self._crew is None or not photographs:
+                self._stages().run(tasks, done=self._done, failed=self._failed, advance=advance)
+            else:
+                self._share(self._crew, tasks, len(photographs), advance)
             self.ledger.settle()
         except OSError as error:
             raise Unwritable(told(error, self.out)) from error
+        self.failures = dict(sorted(self.failures.items()))
+
+    def _stages(self) -> Stages:
+        made_with = self.ledger.now.made_with
+        return Stages(
+            self.concept, self.out, self.options, made_with=made_with, painted=self._painted, known=self._known
+        )
+
+    def _share(self, crew: Crew, tasks: Iterator[Task], total: int, advance: Callable[[int], object]) -> None:
+        """Have others do it. What one of them left half-written when it was killed is removed."""
+        assert self.ledger.precision is not None, "it is chosen before work begins"
+        plan = Plan(
+            self.concept, self.ledger.precision, self.out, self.options, self.ledger.now.made_with, self._painted
+        )
+        mended: list[str] = []
+        whole = False
+        try:
+            crew.run(plan, tasks, total, done=self._done, failed=self._failed, advance=advance, note=mended.append)
+            whole = not mended
+        finally:
+            self.notes += mended
+            if not whole:
+                self.ledger.tidy()
 
     def _task(self, photo: Photograph) -> Task:
         before = self.ledger.entries.get(photo.key)

@@ -24,7 +24,7 @@ from dgpnet.segmenter.rounds import Round, differences
 Stamp = tuple[int, int]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One photograph that is done.
 
@@ -149,10 +149,10 @@ class Ledger:
         if entry is None:
             return False
         try:
-            same = stamp(photo.path) == entry.stamp
+            same = (stamp(photo.path) if photo.stored is None else photo.stored.stamp) == entry.stamp
         except OSError:
             return False
-        if not same and entry.path != os.path.realpath(photo.path):
+        if not same and entry.path != photo.real:
             raise Error(
                 f"{self.out} holds the result of another photograph called {photo.name} ({entry.path}); "
                 "choose another --out."
@@ -193,10 +193,14 @@ class Ledger:
                 f"The output folder {self.out} cannot be written ({error.strerror}); choose another."
             ) from error
 
-    def _begin(self) -> None:
+    def tidy(self) -> None:
+        """Remove what processes that were killed left half-written."""
         remove_leftovers(self.out, below=False)
         for name in (*OUTPUTS, RECORD):
             remove_leftovers(self.out / name)
+
+    def _begin(self) -> None:
+        self.tidy()
         if self._damaged:
             self.notes.append(f"{self._damaged} lines of {self._done.path} were damaged; what they told is done again.")
             self._done.rewrite([asdict(entry) for entry in self.entries.values()])
@@ -209,7 +213,7 @@ class Ledger:
             write_record(self._job, record)
 
     def add(self, entry: Entry, files: Iterable[Path]) -> None:
-        """Record a photograph whose files are all in place: they are brought to the disk first.
+        """Record a photograph whose files are all in place: they are brought to the disk first, if they are given.
 
         That is done behind the scenes, for all that came in meanwhile at once. Raises what earlier attempts raised.
         """
@@ -224,7 +228,8 @@ class Ledger:
         with self._lock:
             group, self._pending = self._pending, []
         if group:
-            to_disk(self.out, [file for _, several in group for file in several])
+            if files := [file for _, several in group for file in several]:
+                to_disk(self.out, files)
             self._done.add(*(asdict(entry) for entry, _ in group))
             self.entries |= {entry.key: entry for entry, _ in group}
 

@@ -183,6 +183,18 @@ class Segmenter:
         other.base, other.tuning = self.base, self.tuning
         return other
 
+    def on(self, device: torch.device) -> Segmenter:
+        """The same segmenter on another device; itself where it is there."""
+        if self.device == device:
+            return self
+        other = Segmenter(self.network, calibration=self.calibration, dtype=self.dtype)
+        other.network.to(device)
+        other.source, other.provenance = self.source, self.provenance
+        if self.base is not None:
+            other.base = self.base.on(device)
+            other.tuning = {name: tensor.to(device) for name, tensor in self.tuning.items()}
+        return other
+
     @property
     def name(self) -> str:
         """What to call it: "default", "small", or the name of its file."""

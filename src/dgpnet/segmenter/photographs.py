@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +14,7 @@ from unicodedata import normalize
 from dgpnet.annotations.layouts import without_ending
 from dgpnet.annotations.reading import PHOTO_SUFFIXES
 from dgpnet.errors import Error
+from dgpnet.storage import Stored, below, is_address, stored
 
 #: Where a job keeps its record, in its output folder.
 RECORD = ".dgpnet"
@@ -42,11 +43,23 @@ class Photograph:
 
     path: the file · name: its path below the folder that was given, with forward slashes ("trip/mug.jpg") ·
     key: what its results are called, without suffix ("trip/mug"; "trip/mug.jpg" where there is a trip/mug.png too)
+    stored: the object that it is, in object storage; then `path` is no file
     """
 
     path: Path
     name: str
     key: str
+    stored: Stored | None = None
+
+    @property
+    def where(self) -> str:
+        """What to call it in a sentence."""
+        return str(self.path) if self.stored is None else self.stored.address
+
+    @property
+    def real(self) -> str:
+        """Where it really lies, links followed."""
+        return os.path.realpath(self.path) if self.stored is None else self.stored.address
 
 
 def find_photographs(
@@ -57,16 +70,29 @@ def find_photographs(
 ) -> list[Photograph]:
     """All photographs among files and below folders, sorted by name; hidden ones and those below `skip` left out.
 
+    A folder may be one of object storage ("s3://bucket/trip"), and "@list.txt" is all that a text file names, a path or
+    an address a line; their names begin below the folder that they have in common.
+
     A file is taken whatever it is called, below a folder those that are called like photographs: also what cannot be
     read (a broken link, a closed folder), for whoever reads it to say so. With several folders, names begin with the
     folder's own. What a job wrote is never a photograph.
     out: where this job writes.
     """
-    folders = [Path(one) for one in given if Path(one).is_dir()]
+    folders = [one for one in given if is_address(one) or Path(one).is_dir()]
     named: dict[str, Path] = {}
-    for one in map(Path, given):
-        _refuse_results(one, out)
-        if one.is_dir():
+    objects: dict[str, Stored] = {}
+    for text, one in zip(given, map(Path, given), strict=True):
+        if not is_address(text):
+            _refuse_results(one, out)
+        if is_address(text):
+            front = f"{one.name}/" if len(folders) > 1 else ""
+            remote = {front + name: each for name, each in below(str(text)).items() if _is_called_like_one(name)}
+            found = [(name, Path(each.address)) for name, each in remote.items()]
+            objects |= {name: each for name, each in remote.items() if name not in named}
+        elif str(text).startswith("@") and not os.path.lexists(one):
+            found, remote = _named_in(Path(str(text)[1:]))
+            objects |= {name: each for name, each in remote.items() if name not in named}
+        elif one.is_dir():
             front = f"{_real(one).name}/" if len(folders) > 1 else ""
             avoided = {_real(path) for path in (*skip, *([] if out is None else [Path(out)]))} - {_real(one)}
             found = [(front + path.relative_to(one).as_posix(), path) for path in _below(one, avoided)]
@@ -81,7 +107,31 @@ def find_photographs(
     if not named:
         kinds = " ".join(sorted(PHOTO_SUFFIXES))
         raise Error(f"There is no photograph in {', '.join(map(str, given))}; photographs are files named {kinds}.")
-    return with_keys(named)
+    return [replace(photo, stored=objects.get(photo.name)) for photo in with_keys(named)]
+
+
+def _named_in(path: Path) -> tuple[list[tuple[str, Path]], dict[str, Stored]]:
+    """(name, path) of each line of a list, and the objects among them by name."""
+    try:
+        lines = dict.fromkeys(line for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
+    except (OSError, UnicodeError) as error:
+        raise Error(f"{path} cannot be read as a list of photographs ({error}); write a path a line.") from error
+    if not lines:
+        raise Error(f"{path} names no photographs; write a path a line.")
+    remote = [line for line in lines if is_address(line)]
+    if remote and len(remote) < len(lines):
+        raise Error(f"{path} names both files and addresses; make two lists of it.")
+    for line in () if remote else lines:
+        if not os.path.lexists(line):
+            raise Error(f"There is no photograph {line}, which {path} names; check the path.")
+    folder = os.path.commonpath([os.path.dirname(os.path.normpath(line)) for line in lines])
+    found = [(Path(os.path.relpath(os.path.normpath(line), folder or ".")).as_posix(), Path(line)) for line in lines]
+    return found, {name: one for (name, _), one in zip(found, stored(remote), strict=False)}
+
+
+def _is_called_like_one(name: str) -> bool:
+    parts = name.split("/")
+    return not any(part.startswith(".") for part in parts) and Path(parts[-1]).suffix.lower() in PHOTO_SUFFIXES
 
 
 def masks_beside(support: Path, photos: Iterable[Path]) -> list[Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -164,19 +164,23 @@ def write_summary(
     text = json.dumps(whole, indent=1, ensure_ascii=False)
     with atomic(out / "summary.json") as temporary:
         temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
-    rows: list[dict[str, Any]] = [
-        {"photo": _told_back(entry.name), "mask": _told_back(f"masks/{entry.key}.png"), **entry.figures.flat(classes)}
-        for entry in entries
-    ]
-    rows += [{"photo": _told_back(one["photo"]), "error": one["error"]} for one in listed]
-    columns = list(dict.fromkeys(name for row in rows for name in row if name != "error"))
+    del whole, text  # each takes as much memory as all that is known of the photographs
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for entry in entries:
+            told = {"photo": _told_back(entry.name), "mask": _told_back(f"masks/{entry.key}.png")}
+            yield told | entry.figures.flat(classes)
+        for one in listed:
+            yield {"photo": _told_back(one["photo"]), "error": one["error"]}
+
+    columns = list(dict.fromkeys(name for row in rows() for name in row if name != "error"))
     with (
         atomic(out / "summary.csv") as temporary,
         temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,
     ):
         table = csv.DictWriter(file, [*columns, "error"])
         table.writeheader()
-        table.writerows(rows)
+        table.writerows(rows())
 
 
 def printable(text: str) -> str:

@@ -16,18 +16,21 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from dgpnet import storage
 from dgpnet.annotations import Example
 from dgpnet.errors import Error
 from dgpnet.images import open_photo
 from dgpnet.pictures import overlay, save
 from dgpnet.segmenter import masks
 from dgpnet.segmenter.concept import Concept
+from dgpnet.segmenter.engine import batch_on
 from dgpnet.segmenter.figures import Figures
 from dgpnet.segmenter.ledger import Entry, Stamp, checksum, stamp
 from dgpnet.segmenter.options import Options
@@ -40,6 +43,8 @@ from dgpnet.segmenter.support import Prepared, pixels_of
 
 #: Bytes that the name of a file may have on common disks, its suffix left out.
 LONGEST_NAME = 251
+#: Pixels that a byte of a photograph stands for where nobody has looked, as in JPEGs.
+PIXELS_A_BYTE = 8
 #: Pixels that a side of a JPEG can have.
 LONGEST_JPEG = 65_500
 
@@ -112,6 +117,49 @@ class Result:
 Known = Callable[[Photograph], Result | None]
 
 
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What all photographs of a job have in common, for a worker in any process to make its stages of.
+
+    precision   what the network computes in ("float32"), whatever would be quickest where the worker is
+    made_with   what entries say of the round (`Round.made_with`)
+    painted     what is kept as it was painted
+    """
+
+    concept: Concept
+    precision: str
+    out: Path
+    options: Options
+    made_with: str
+    painted: Sequence[Example] = ()
+
+    def stages(self, device: torch.device) -> Stages:
+        """What a worker on that device does."""
+        concept = self.concept.on(device).using(getattr(torch, self.precision))
+        return Stages(concept, self.out, self.options, made_with=self.made_with, painted=self.painted)
+
+    def batch(self, kind: str) -> int:
+        """How many photographs go through the network together on a device of this kind ("cpu", "cuda")."""
+        return 1 if self.options.tile else batch_on(kind, len(self.concept.classes))
+
+
+class Crew(Protocol):
+    """Workers in other processes, here or on other machines, that do a job's photographs."""
+
+    def run(
+        self,
+        plan: Plan,
+        tasks: Iterable[Task],
+        total: int,
+        *,
+        done: Callable[[Done], None],
+        failed: Callable[[Failed], None],
+        advance: Callable[[int], object],
+        note: Callable[[str], object],
+    ) -> None:
+        """As `Stages.run`. total: how many tasks there are · note: called with what went wrong and was mended."""
+
+
 class Stages:
     """The three stages, for photographs of one job."""
 
@@ -173,26 +221,27 @@ class Stages:
         start = time.perf_counter()
         photo = task.photo
         _check_file(photo)
-        mark = stamp(photo.path)
-        image = open_photo(photo.path, max_pixels=self.options.max_pixels)
+        mark = stamp(photo.path) if photo.stored is None else photo.stored.stamp
+        source = photo.path if photo.stored is None else storage.read(photo.stored.address)
+        image = open_photo(source, max_pixels=self.options.max_pixels)
         if self.options.overlay and max(image.size) > LONGEST_JPEG:
             raise Error(
-                f"{photo.path} is {max(image.size):,} pixels long, and an overlay has at most {LONGEST_JPEG:,}; cut it "
-                "into parts, or leave out --overlay."
+                f"{photo.where} is {max(image.size):,} pixels long, and an overlay has at most {LONGEST_JPEG:,}; cut "
+                "it into parts, or leave out --overlay."
             )
         whole = np.array(image) if self.options.tile or self.options.overlay else None
         prepared = self.concept.prepare(image)
         notes: list[str] = []
-        by_hand = self._by_hand(task, prepared.size, notes)
+        by_hand = self._by_hand(task, source, prepared.size, notes)
         known = self._known(photo) if self._known is not None and by_hand is None else None
         if known is not None and known.mask.shape != prepared.size:
             known = None  # of another photograph that had its name
         seconds = time.perf_counter() - start
         return Decoded(photo, prepared, thumbnail(image), whole, by_hand, known, tuple(notes), mark, seconds)
 
-    def _by_hand(self, task: Task, size: tuple[int, int], notes: list[str]) -> ByHand | None:
+    def _by_hand(self, task: Task, source: Path | bytes, size: tuple[int, int], notes: list[str]) -> ByHand | None:
         """The mask that a person painted or edited, which is kept: the edited one where there are both."""
-        painted = self._painted.mask(task.photo.path, size)
+        painted = self._painted.mask(source, size)
         edited = self._edited(task, size, notes)
         if edited is None or (painted is not None and np.array_equal(painted, edited)):
             return None if painted is None else ByHand(painted, painted=True)
@@ -283,7 +332,7 @@ class Stages:
             entry = Entry(
                 name=decoded.photo.name,
                 key=decoded.photo.key,
-                path=os.path.realpath(decoded.photo.path),
+                path=decoded.photo.real,
                 stamp=decoded.stamp,
                 made_with=self.made_with,
                 mask=checksum(mask),
@@ -361,9 +410,9 @@ class Painted:
                 same = self._by_size.setdefault(os.stat(path).st_size, {})
                 same.setdefault(_content(path), example)
 
-    def mask(self, path: Path, size: tuple[int, int]) -> NDArray[np.uint8] | None:
-        """What was painted on the photograph of this file; None where nothing was."""
-        example = self._example(path)
+    def mask(self, photo: Path | bytes, size: tuple[int, int]) -> NDArray[np.uint8] | None:
+        """What was painted on the photograph of this file, or of these bytes of one; None where nothing was."""
+        example = self._example(photo)
         return example.mask if example is not None and example.size == size else None
 
     def has(self, path: Path) -> bool:
@@ -372,8 +421,11 @@ class Painted:
             return self._example(path) is not None
         return False
 
-    def _example(self, path: Path) -> Example | None:
+    def _example(self, path: Path | bytes) -> Example | None:
         """The example whose photograph this file is."""
+        if isinstance(path, bytes):
+            alike = self._by_size.get(len(path))
+            return alike.get(hashlib.sha256(path).digest()) if alike else None
         known = self._by_path.get(os.path.realpath(path))
         if known is None and (same := self._by_size.get(path.stat().st_size)):
             return same.get(_content(path))
@@ -392,13 +444,13 @@ def _content(path: str | Path) -> bytes:
 
 def _check_file(photo: Photograph) -> None:
     """An Error, or the system's, for what is no file to read: a pipe would keep a reader for ever."""
-    kind = photo.path.stat().st_mode
+    kind = photo.path.stat().st_mode if photo.stored is None else stat.S_IFREG
     if stat.S_ISDIR(kind):
         raise Error(f"{photo.path} is a folder that may not be read; change its permissions.")
     if not stat.S_ISREG(kind):
         raise Error(f"{photo.path} is no file but a pipe or a device; take it out of the folder.")
     if max(len(os.fsencode(part)) for part in photo.key.split("/")) > LONGEST_NAME:
-        raise Error(f"{photo.path} has too long a name to write its mask; shorten it.")
+        raise Error(f"{photo.where} has too long a name to write its mask; shorten it.")
 
 
 def _pixels(task: Task) -> int:
@@ -406,7 +458,8 @@ def _pixels(task: Task) -> int:
         _check_file(task.photo)
     except (Error, OSError):
         return 0
-    return pixels_of(task.photo.path)
+    stored = task.photo.stored
+    return pixels_of(task.photo.path) if stored is None else PIXELS_A_BYTE * stored.stamp[0]
 
 
 def _is_ours(path: Path, written: str | None) -> bool:
@@ -427,7 +480,7 @@ def told(error: Error | OSError, place: Path) -> str:
 def _sentence(photo: Photograph, error: BaseException) -> str:
     """What went wrong, naming the file."""
     if isinstance(error, OSError):
-        return f"{error.filename or photo.path}: {error.strerror or error}."
+        return f"{error.filename or photo.where}: {error.strerror or error}."
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return f"{photo.path} does not fit into memory; shrink it, or set a lower limit of pixels."
-    return str(error)
+        return f"{photo.where} does not fit into memory; shrink it, or set a lower limit of pixels."
+    return str(error) if photo.stored is None else str(error).replace("the given photograph", photo.where)

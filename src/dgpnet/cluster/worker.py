@@ -1,0 +1,102 @@
+"""What a worker does with a chunk of photographs, in whichever process it lives."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from dgpnet.devices import find_device
+from dgpnet.errors import Error
+from dgpnet.files import read_record, to_disk
+from dgpnet.segmenter import Concept, Segmenter
+from dgpnet.segmenter.photographs import JOURNALS, RECORD
+from dgpnet.segmenter.rounds import Round
+from dgpnet.segmenter.stages import Done, Failed, Plan, Task, Unwritable, told
+from dgpnet.weights import SHIPPED
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of a chunk. stopped: why no use is in going on, in a sentence; `done` counts all the same."""
+
+    done: tuple[Done, ...] = ()
+    failed: tuple[Failed, ...] = ()
+    stopped: str | None = None
+
+
+class Worker:
+    """A plan on a device, made once for any number of chunks."""
+
+    def __init__(self, plan: bytes, device: str) -> None:
+        """plan: of `packed`. An Error where the device or the output folder is not there."""
+        self.plan: Plan = pickle.loads(plan)
+        self._check_folder()
+        self.stages = self.plan.stages(find_device(device))
+
+    def _check_folder(self) -> None:
+        """The output folder must be the one that the driver writes to, and not one of that name on another disk."""
+        found = Round.of(read_record(self.plan.out / RECORD / JOURNALS[0]) or {})
+        if found is None or found.made_with != self.plan.made_with:
+            raise Error(
+                f"{self.plan.out} is not the same folder on {socket.gethostname()}; give --out a folder that all "
+                "machines share, by its full path."
+            )
+
+    def work(self, tasks: Sequence[Task], go_on: Callable[[], bool] = lambda: True) -> Answer:
+        """Results are on the disk before they are told of. go_on: asked before each photograph."""
+        done: list[Done] = []
+        failed: list[Failed] = []
+        stopped = None
+        try:
+            self.stages.run(_while(tasks, go_on), done=done.append, failed=failed.append, advance=lambda count: None)
+        except Unwritable as error:
+            stopped = str(error)
+        try:
+            if done:
+                to_disk(self.plan.out, [file for one in done for file in one.files])
+        except OSError as error:
+            done, stopped = [], told(error, self.plan.out)
+        return Answer(tuple(replace(one, files=()) for one in done), tuple(failed), stopped)
+
+
+def _while(tasks: Sequence[Task], go_on: Callable[[], bool]) -> Iterator[Task]:
+    for task in tasks:
+        if not go_on():
+            return
+        yield task
+
+
+def packed(plan: Plan) -> bytes:
+    """A plan for any process on any machine."""
+    return _packed(replace(plan, concept=plan.concept.on(torch.device("cpu"))))
+
+
+def portable(concept: Concept) -> bytes:
+    """A concept for any process on any machine."""
+    return _packed(concept.on(torch.device("cpu")))
+
+
+def _packed(thing: Plan | Concept) -> bytes:
+    """Pickled; models that do not ship with the package travel along."""
+    file = io.BytesIO()
+    _Packer(file).dump(thing)
+    return file.getvalue()
+
+
+class _Packer(pickle.Pickler):
+    """Segmenters pickle by the name of their file, which another machine need not have."""
+
+    def reducer_override(self, thing: Any) -> Any:
+        if isinstance(thing, Segmenter) and thing.base is None and thing.source not in SHIPPED:
+            return _rebuilt, (thing.network, thing.calibration, thing.dtype)
+        return NotImplemented
+
+
+def _rebuilt(network: Any, calibration: Any, dtype: torch.dtype | None) -> Segmenter:
+    return Segmenter(network, calibration=calibration, dtype=dtype)
