@@ -111,6 +111,8 @@ def test_thumbnails_are_small_and_never_larger_than_the_photograph():
 
 def test_the_summary_lists_everything_in_order(tmp_path):
     write_summary(tmp_path, ROUND, ["mug", "spoon"], for_review(ENTRIES), FAILURES)
+    text = (tmp_path / "summary.json").read_text(encoding="utf-8")
+    assert text == json.dumps(json.loads(text), indent=1, ensure_ascii=False), "though it is written piece by piece"
     whole = json.loads((tmp_path / "summary.json").read_text())
     assert whole["model"] == "m"
     assert [row["photo"] for row in whole["photographs"]] == ["trip/b.jpg", "c.jpg", "a.jpg"]

@@ -32,6 +32,8 @@ THUMBNAIL = 640
 NAMED = 3
 #: Uncertainty that is drawn brightest: two labels that are equally likely.
 BRIGHTEST = 0.5
+#: Where the photographs stand in a summary, until they are written.
+PLACE = "\0photographs\0"
 #: How bright each of 256 levels of uncertainty is.
 RAMP = np.linspace(0, 1 / BRIGHTEST, 256).clip(max=1)
 #: How opaque each of a mask's 256 values is.
@@ -155,16 +157,19 @@ def write_summary(
         "classes": list(classes),
         "totals": totals([entry.figures for entry in entries], classes),
         "estimate": None if estimate is None else asdict(estimate),
-        "photographs": [
-            {"photo": entry.name, "mask": f"masks/{entry.key}.png", **entry.figures.nested(classes)}
-            for entry in entries
-        ],
+        "photographs": [PLACE] if entries else [],
         "failures": listed,
     }
-    text = json.dumps(whole, indent=1, ensure_ascii=False)
-    with atomic(out / "summary.json") as temporary:
-        temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
-    del whole, text  # each takes as much memory as all that is known of the photographs
+    before, _, after = _json(whole).partition(_json(PLACE))
+    with (
+        atomic(out / "summary.json") as temporary,
+        temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,
+    ):
+        file.write(before)
+        for i, entry in enumerate(entries):  # one by one: all of them would take more memory than the job did
+            row = {"photo": entry.name, "mask": f"masks/{entry.key}.png", **entry.figures.nested(classes)}
+            file.write((",\n  " if i else "") + _json(row).replace("\n", "\n  "))
+        file.write(after)
 
     def rows() -> Iterator[dict[str, Any]]:
         for entry in entries:
@@ -181,6 +186,10 @@ def write_summary(
         table = csv.DictWriter(file, [*columns, "error"])
         table.writeheader()
         table.writerows(rows())
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False)
 
 
 def printable(text: str) -> str:
