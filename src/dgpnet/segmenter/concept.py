@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
@@ -18,7 +19,7 @@ from PIL import Image
 
 from dgpnet import checks
 from dgpnet.annotations.legend import Legend
-from dgpnet.errors import Error
+from dgpnet.errors import Error, Notice
 from dgpnet.images import MAX_PIXELS, read_photo
 from dgpnet.learners.gaussian import LearnedGaussian
 from dgpnet.network import Memory
@@ -29,7 +30,7 @@ from dgpnet.segmenter.segmentation import Judged, Maps, Segmentation, judge, ren
 from dgpnet.segmenter.streams import ahead, batches
 from dgpnet.segmenter.suggest import encode, order
 from dgpnet.segmenter.support import Origin, Prepared, Shot, pixels_of, prepare, read_examples
-from dgpnet.segmenter.views import View, described, look, look_in_tiles, restored
+from dgpnet.segmenter.views import MissingModel, View, described, look, look_in_tiles, restored
 from dgpnet.weights import sealed
 
 if TYPE_CHECKING:
@@ -330,6 +331,8 @@ class Concept:
     def extend(self, photos: Iterable[ImageSource], masks: Iterable[ImageSource]) -> Concept:
         """With more examples of the same classes: the same as having learned from all of them at once.
 
+        What was fitted stays as it was fitted; a Notice says when there are so many more that fitting anew would pay.
+
         Arguments:
             photos, masks: as for `Segmenter.learn`; they need not show every class.
 
@@ -345,6 +348,9 @@ class Concept:
         origins = self.origins + tuple(shot.origin for shot in several[0])
         views = tuple(view.extended(shots) for view, shots in zip(self.views, several, strict=True))
         shots = self.shots and tuple((*old, *new) for old, new in zip(self.shots, several, strict=True))
+        if self.fitted is not None and self.fitted.outgrown(len(origins)) and not self.fitted.outgrown(self.examples):
+            said = f"The concept was fitted to {self.fitted.examples} examples and has {len(origins)} now"
+            warnings.warn(Notice(f"{said}: learning from all of them with fit=True would pay."), stacklevel=2)
         return replace(self, views=views, origins=origins, shots=shots, told=None)
 
     def without(self, example: int) -> Concept:
@@ -455,6 +461,8 @@ class Concept:
                 views = (View(segmenter, segmenter.network.config.size, segmenter.network.restore(tensors)),)
             else:
                 views = restored(about["views"], tensors, [segmenter, *segmenter.voters()])
+        except MissingModel:
+            raise
         except (KeyError, ValueError, TypeError, IndexError) as error:
             raise Error(f"{path} is a damaged concept ({error!r:.100}); save it again.") from error
         counts = {(view.memory.examples, view.memory.classes) for view in views}

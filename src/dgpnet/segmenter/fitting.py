@@ -19,11 +19,12 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from dgpnet.errors import Error
-from dgpnet.network import DGPNet, Memory
+from dgpnet.network import Memory
+from dgpnet.segmenter.engine import EXACT_POINTS, INDUCING_POINTS
 from dgpnet.segmenter.estimate import Estimate, LeftOut, compared, estimate, ious_of, known_to_others
 from dgpnet.segmenter.segmentation import Maps
 from dgpnet.segmenter.support import Origin, Shot, as_input
-from dgpnet.segmenter.tuning import STEPS, Tuner, Weights
+from dgpnet.segmenter.tuning import STEPS, Tuner, Tuning, Weights
 from dgpnet.segmenter.views import View, joined
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ BIASES, BIAS_WORTH = (-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0), 0.01
 SHARES = (0.5, 1.0)
 #: Groups that examples are left out in while decoders are tuned; with fewer examples, one by one.
 FOLDS = 2
+#: Examples that tuning takes: where one is left out, one of the others is the query of the rest.
+FEWEST_TUNED = 3
 #: Steps after which it is known how long tuning takes.
 PACED = 3
 #: Part of the time that may go by before tuning begins, and that is kept for what comes after it.
@@ -145,14 +148,15 @@ def fit(
     count = len(shots[own])
     if count == 1:
         covered = float(shots[own][0].masks.any(0).mean())
-        views = tuple(
-            _view(models[0], size, some) for size, some in shots.items() if size == own or covered < SMALL_THING
-        )
+        seen = [size for size in shots if size == own or covered < SMALL_THING]
+        views = tuple(_view(models[0], size, shots[size]) for size in seen)
         clock.tick(end=True)
-        return views, _fitted(views, count, bias=0.0, gain=None), None
+        cost = sum(_work(models[0], size, 1) for size in seen) / _work(models[0], own, 1)
+        return views, _fitted(views, count, bias=0.0, cost=cost, gain=None), None
     members = list(_members(models, shots, clock))
     plain = _chosen(members)
-    tuned, weights = _tuned(plain, clock) if models[0].network.config.resize == "square" else (plain, None)
+    tunable = models[0].network.config.resize == "square" and count >= FEWEST_TUNED
+    tuned, weights = _tuned(plain, clock) if tunable else (plain, None)
     views = tuple(member.view for member in plain.members)
     if weights is not None:
         better = models[0].tuned(weights)
@@ -161,13 +165,14 @@ def fit(
         )
     bias = tuned.bias
     pairs = zip(Trial(members[:1], members[0].seen).ious(0.0), tuned.ious(bias), strict=True)
-    gain = _mean([after - before for before, after in pairs])
+    gains = [after - before for before, after in pairs]
     told = estimate([tuned.left_out(i, bias) for i in tuned.seen], len(shots[own][0].masks))
+    cost = sum(member.work for member in plain.members) / members[0].work
     clock.tick(end=True)
-    return views, _fitted(views, count, bias=bias, gain=gain), told
+    return views, _fitted(views, count, bias=bias, cost=cost, gain=_mean(gains) if gains else None), told
 
 
-def _fitted(views: Sequence[View], examples: int, *, bias: float, gain: float | None) -> Fitted:
+def _fitted(views: Sequence[View], examples: int, *, bias: float, cost: float, gain: float | None) -> Fitted:
     seen = sorted({view.size for view in views})
     words = [f"seen at {' and '.join(map(str, seen))} pixels"]
     names = [view.segmenter.name for view in views]
@@ -177,9 +182,7 @@ def _fitted(views: Sequence[View], examples: int, *, bias: float, gain: float | 
         words.append("decoder tuned")
     if bias:
         words.append(f"log-odds {bias:+.1f}")
-    works = [_work(view) for view in views]
-    rounded = None if gain is None else round(gain, 4)
-    return Fitted(examples, bias, round(sum(works) / works[0], 2), rounded, ", ".join(words))
+    return Fitted(examples, bias, round(cost, 2), None if gain is None else round(gain, 4), ", ".join(words))
 
 
 class Clock:
@@ -205,11 +208,14 @@ class Clock:
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """A view that may take part. seen: what it says of each example that is left out."""
+    """A view that may take part. seen: what it says of each example that is left out · work: see `_work` · seconds:
+    that a photograph took."""
 
     view: View
     shots: Sequence[Shot]
     seen: Mapping[int, Maps]
+    work: float
+    seconds: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,15 +258,21 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def _work(view: View) -> float:
-    """Operations that a photograph takes, but for a factor that all have."""
-    network, device, side = view.segmenter.network, view.segmenter.device, 64
+def _work(model: Segmenter, size: int, examples: int) -> float:
+    """Operations that a photograph of that size takes: convolutions grow with its area, the Gaussian processes' solves
+    with the third power of it."""
+    config, device, side = model.network.config, model.device, 64
     photo, mask = torch.zeros(1, 1, 3, side, side, device=device), torch.ones(1, 1, 1, side, side, device=device)
     with torch.no_grad():
-        memory = network.learn(photo, mask)
+        memory = model.network.learn(photo, mask)
         with FlopCounterMode(display=False) as counter:
-            network.look(memory, photo[0])
-    return float(counter.get_total_flops()) * view.size**2
+            model.network.look(memory, photo[0])
+    work = float(counter.get_total_flops()) * (size / side) ** 2
+    for level in config.levels if config.learner == "gp" else ():
+        known = examples * (size // max(level, config.support_stride)) ** 2
+        known = known if known <= EXACT_POINTS else INDUCING_POINTS
+        work += (size // level) ** 2 * known * (known + 2 * config.features)
+    return work
 
 
 def _view(model: Segmenter, size: int, shots: Sequence[Shot]) -> View:
@@ -269,22 +281,35 @@ def _view(model: Segmenter, size: int, shots: Sequence[Shot]) -> View:
 
 def _members(models: Sequence[Segmenter], shots: Mapping[int, Sequence[Shot]], clock: Clock) -> Iterator[Member]:
     """The models at each size, with what they say of examples that are left out, for as long as there is time."""
-    rate = 0.0
+    rate: float | None = None
     for model in models:
         for size, some in shots.items():
-            view = _view(model, size, some)
-            chosen = np.linspace(0, len(some) - 1, min(MOST, len(some))).round().astype(int).tolist()
-            work = _work(view)
-            if rate * work > BEFORE_TUNING * clock.left:
+            work = _work(model, size, len(some))
+            if rate is not None and rate * work * len(some) > BEFORE_TUNING * clock.left:
                 continue
-            start = time.monotonic()
-            seen = {}
-            for i in chosen:
-                others = view.without(i)
-                seen[i] = others.engine.maps(others.memory, [some[i].photo])[0]
-                clock.tick()
-            rate = max(rate, (time.monotonic() - start) / work)
-            yield Member(view, some, seen)
+            member = _member(model, size, some, work, clock)
+            rate = max(rate or 0.0, member.seconds / work)
+            yield member
+
+
+def _member(model: Segmenter, size: int, shots: Sequence[Shot], work: float, clock: Clock) -> Member:
+    """Each photograph goes through the encoder once, to be learned from and to be looked at."""
+    engine = model.engine.at(size)
+    start = time.monotonic()
+    chosen = np.linspace(0, len(shots) - 1, min(MOST, len(shots))).round().astype(int).tolist()
+    points, encoded = [], {}
+    for i, shot in enumerate(shots):
+        features = engine.encode(shot.photo)
+        points.append(engine.points_of(features, shot))
+        if i in chosen:
+            encoded[i] = features
+        clock.tick()
+    view = View(model, size, engine.remember_points(points))
+    seen = {}
+    for i, features in encoded.items():
+        seen[i] = engine.look_at(view.without(i).memory, features)
+        clock.tick()
+    return Member(view, shots, seen, work, (time.monotonic() - start) / len(shots))
 
 
 def _chosen(members: Sequence[Member]) -> Trial:
@@ -292,7 +317,6 @@ def _chosen(members: Sequence[Member]) -> Trial:
     first = members[0]
     own, model = first.view.size, first.view.segmenter
     before = Trial([first], first.seen).ious(0.0)
-    works = {member: _work(member.view) for member in members}
     best, gained = Trial([first], first.seen), 0.0
     for (seen, by), prior in SEEN.items():
         some = [
@@ -305,7 +329,7 @@ def _chosen(members: Sequence[Member]) -> Trial:
             continue  # there was no time for all of them
         trial = Trial(some, {i: joined([m.seen[i] for m in some], [m.view for m in some]) for i in first.seen})
         gains = [after - sooner for after, sooner in zip(trial.ious(0.0), before, strict=True)]
-        worth = WORTH * math.log2(max(1.0, sum(works[m] for m in some) / works[first]))
+        worth = WORTH * math.log2(max(1.0, sum(m.work for m in some) / first.work))
         if (believed := prior.believed(gains) - worth) > gained:
             best, gained = trial, believed
     return best
@@ -317,7 +341,9 @@ def _tuned(plain: Trial, clock: Clock) -> tuple[Trial, Weights | None]:
     model = plain.members[0].view.segmenter
     smallest = min((m for m in plain.members if m.view.segmenter is model), key=lambda m: m.view.size)
     tuner, probe = Tuner(model.network, smallest.shots), Probe(plain, model)
-    trials = _tuned_in_turn(tuner, probe, clock)
+    # A step, there and back, takes longer than to look at a photograph: what is hopeless is not begun.
+    hopeless = smallest.seconds * STEPS * (len(probe.folds()) + 1) > clock.left * (1 - AFTER_TUNING)
+    trials = None if hopeless else _tuned_in_turn(tuner, probe, clock)
     if trials is None:
         return plain, None  # there is no time for it
     before = trials.pop(0.0)
@@ -330,9 +356,7 @@ def _tuned(plain: Trial, clock: Clock) -> tuple[Trial, Weights | None]:
     if gains[best] <= WORTH:
         return plain, None
     tuning = tuner.tune(range(len(smallest.shots)))
-    for _ in tuning:
-        clock.tick()
-    return trials[best], tuning.weights(best)
+    return (trials[best], tuning.weights(best)) if _in_time(tuning, clock) else (plain, None)
 
 
 def _tuned_in_turn(tuner: Tuner, probe: Probe, clock: Clock) -> dict[float, Trial] | None:
@@ -340,18 +364,26 @@ def _tuned_in_turn(tuner: Tuner, probe: Probe, clock: Clock) -> dict[float, Tria
     no time."""
     seen: dict[float, dict[int, Maps]] = {share: {} for share in (0.0, *SHARES)}
     folds = probe.folds()
-    for fold in folds:
-        kept = [i for i in range(len(tuner.encodings)) if i not in fold]
-        start = time.monotonic()
+    for done, fold in enumerate(folds):
+        kept = [i for i in range(tuner.examples) if i not in fold]
         tuning = tuner.tune(kept)
-        for step in tuning:
-            clock.tick()
-            needed = (time.monotonic() - start) / step * STEPS * (len(folds) + 1)
-            if fold is folds[0] and step == PACED and needed > clock.left * (1 - AFTER_TUNING):
-                return None
+        if not _in_time(tuning, clock, more=len(folds) - done):  # the other folds, and all examples together
+            return None
         for share, maps in seen.items():
             maps |= probe.see(tuning.weights(share), kept, fold)
+            clock.tick()
     return {share: Trial(probe.plain.members, maps) for share, maps in seen.items()}
+
+
+def _in_time(tuning: Tuning, clock: Clock, more: int = 0) -> bool:
+    """Make the steps of a tuning; not all of them where there is no time for these and for so many more tunings."""
+    start = time.monotonic()
+    for step in tuning:
+        clock.tick()
+        pace = (time.monotonic() - start) / step
+        if step >= PACED and pace * (STEPS * (1 + more) - step) > clock.left * (1 - AFTER_TUNING):
+            return False
+    return True
 
 
 class Probe:
@@ -361,10 +393,7 @@ class Probe:
         self.plain = plain
         self.model = model
         self.network = copy.deepcopy(model.network)
-        self.encoded = [
-            [encode(self.network, shot) for shot in member.shots] if member.view.segmenter is model else None
-            for member in plain.members
-        ]
+        self._encoded: dict[tuple[Member, int], dict[int, Tensor]] = {}
 
     def folds(self) -> list[list[int]]:
         """Examples that are left out together."""
@@ -377,25 +406,24 @@ class Probe:
         """What is said of each example of the fold, by what was learned from those that are kept."""
         self.network.load_state_dict(weights, strict=False)
         each: list[dict[int, Maps]] = []
-        for member, encoded in zip(self.plain.members, self.encoded, strict=True):
-            if encoded is None:
+        for member in self.plain.members:
+            if member.view.segmenter is not self.model:
                 each.append({i: member.seen[i] for i in fold})
                 continue
-            memory = self._memory([encoded[i] for i in kept], [member.shots[i] for i in kept])
-            answers = {i: self.network.look_at(memory, encoded[i]) for i in fold}
+            memory = self._memory([self._features(member, i) for i in kept], [member.shots[i] for i in kept])
+            answers = {i: self.network.look_at(memory, self._features(member, i)) for i in fold}
             each.append({i: Maps.of(answer).each(lambda one: one[0]) for i, answer in answers.items()})
         views = [member.view for member in self.plain.members]
         return {i: joined([one[i] for one in each], views) for i in fold}
+
+    def _features(self, member: Member, i: int) -> dict[int, Tensor]:
+        """The example of that number through the image encoder, which is not tuned: once."""
+        if (member, i) not in self._encoded:
+            photo = as_input([member.shots[i].photo], self.model.device)
+            self._encoded[member, i] = self.network.encoder(photo)
+        return self._encoded[member, i]
 
     def _memory(self, features: Sequence[Mapping[int, Tensor]], shots: Sequence[Shot]) -> Memory:
         joint = {stride: torch.cat([one[stride] for one in features]) for stride in features[0]}
         masks = torch.from_numpy(np.stack([shot.masks for shot in shots])).to(self.model.device, torch.float32)
         return self.network.learn_points(self.network.support_points(joint, masks[None]))
-
-
-@torch.no_grad()
-def encode(network: DGPNet, shot: Shot) -> dict[int, Tensor]:
-    """An example through the image encoder."""
-    device = next(network.parameters()).device
-    features: dict[int, Tensor] = network.encoder(as_input([shot.photo], device))
-    return features

@@ -56,7 +56,7 @@ class Encoding:
 
 
 class Tuner:
-    """K examples of one size, encoded; `tune` trains on any of them."""
+    """K examples of one size; `tune` trains on any of them. What is never asked for is never encoded."""
 
     def __init__(self, network: DGPNet, shots: Sequence[Shot], *, seed: int = 0) -> None:
         """shots: square, as networks with `resize` "square" take them."""
@@ -66,23 +66,34 @@ class Tuner:
         self.shown = [shot.origin.shown for shot in shots]
         self._each = max(FEWEST, min(MOST, ENCODED // len(shots)))
         rng = np.random.default_rng(seed)
-        self.encodings = [self._encodings(shot, rng) for shot in shots]
+        self._photos = [shot.photo for shot in shots]
+        self._labels = [_labels(shot) for shot in shots]
+        self._drawn = [self._draw(labels, rng) for labels in self._labels]
+        self._encoded: dict[tuple[int, int], Encoding] = {}
 
-    @torch.no_grad()
-    def _encodings(self, shot: Shot, rng: np.random.Generator) -> list[Encoding]:
-        """The example as it is, and other views of it."""
-        size = shot.photo.shape[0]
-        photo = torch.from_numpy(shot.photo).permute(2, 0, 1)[None].to(self.device)
-        labels = _labels(shot)
+    @property
+    def examples(self) -> int:
+        """K."""
+        return len(self._photos)
+
+    def _draw(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.float32]:
+        """Parameters of an example's views, the first of which is the example as it is."""
         drawn = [identity(1)]
         for _ in range(self._each - 1):
-            drawn.append(draw_parameters(VIEWS, rng.random((1, DRAWS)), _anchor(labels, rng), size))
-        parameters = torch.from_numpy(np.concatenate(drawn).astype(np.float32)).to(self.device)
-        index = torch.zeros(len(drawn), dtype=torch.long, device=self.device)
-        store = torch.from_numpy(labels)[None].to(self.device)
-        photos, masks = render(photo, store, index, None, parameters)
-        # One at a time: a CPU is no quicker with several, and memory is less.
-        return [Encoding(self.network.encoder(view[None]), mask) for view, mask in zip(photos, masks, strict=True)]
+            drawn.append(draw_parameters(VIEWS, rng.random((1, DRAWS)), _anchor(labels, rng), labels.shape[0]))
+        return np.concatenate(drawn).astype(np.float32)
+
+    @torch.no_grad()
+    def encoding(self, example: int, view: int = 0) -> Encoding:
+        """A view of an example; 0 is the example as it is."""
+        if (example, view) not in self._encoded:
+            photo = torch.from_numpy(self._photos[example]).permute(2, 0, 1)[None].to(self.device)
+            store = torch.from_numpy(self._labels[example])[None].to(self.device)
+            parameters = torch.from_numpy(self._drawn[example][view : view + 1]).to(self.device)
+            index = torch.zeros(1, dtype=torch.long, device=self.device)
+            photos, masks = render(photo, store, index, None, parameters)
+            self._encoded[example, view] = Encoding(self.network.encoder(photos), masks[0])
+        return self._encoded[example, view]
 
     def tune(self, examples: Sequence[int]) -> Tuning:
         """Training on these examples, at least two; done a step at a time by whoever goes through it."""
@@ -91,8 +102,9 @@ class Tuner:
     def loss(self, network: DGPNet, examples: Sequence[int], query: int, rng: np.random.Generator) -> Tensor:
         """Of one view of the query, learned from the others as they are."""
         others = [i for i in examples if i != query]
-        support = [self.encodings[i][0] for i in others]
-        asked, label = self.encodings[query][int(rng.integers(self._each))], self._class(query, others, rng)
+        support = [self.encoding(i) for i in others]
+        asked = self.encoding(query, int(rng.integers(self._each)))
+        label = self._class(query, others, rng)
         features = {s: torch.cat([one.features[s] for one in support]) for s in asked.features}
         masks = torch.stack([one.labels == label for one in support])[None, :, None].float()
         memory = network.learn_points(network.support_points(features, masks))

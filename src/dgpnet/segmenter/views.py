@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from dgpnet.segmenter.model import Segmenter
 
 
+class MissingModel(Error):
+    """A concept looks with a model that is not at hand."""
+
+
 @dataclass(frozen=True, eq=False)
 class View:
     """One way of looking: through whose network, at which size, and what was learned so.
@@ -125,13 +129,13 @@ def described(views: Sequence[View]) -> tuple[list[dict[str, Any]], dict[str, Te
 def restored(
     told: Sequence[Mapping[str, Any]], tensors: Mapping[str, Tensor], models: Sequence[Segmenter]
 ) -> tuple[View, ...]:
-    """What `described` told. models: among which those are that the views look with; otherwise an Error."""
+    """What `described` told. models: among which those are that the views look with; else `MissingModel`."""
     views: list[View] = []
     tuned: dict[str, Segmenter] = {}
     for i, one in enumerate(told):
         model = next((model for model in models if model.fingerprint == one["model"]), None)
         if model is None:
-            raise Error(
+            raise MissingModel(
                 f"The concept was fitted with a further model ({str(one['model'])[:12]}…), which is not at hand; "
                 "learn it again."
             )

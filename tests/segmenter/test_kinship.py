@@ -1,0 +1,103 @@
+"""How like each other examples are, and what that says of presence."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from dgpnet.segmenter import Concept
+from dgpnet.segmenter.calibration import Belief
+from dgpnet.segmenter.kinship import DIFFERENT, kinship
+from tests.tiny import CONFIG, scene, scenes, tiny_segmenter
+
+BELIEF = Belief((0.0, 1.0, 0.0, 0.0, 0.0), (0.5, 4.0, 0.0, 0.0, 0.0), usual=1.5)
+
+
+@pytest.fixture(scope="module")
+def segmenter():
+    return tiny_segmenter(CONFIG.but(similarity=True))
+
+
+def points_of(concept):
+    """For each example unit features (P, D), and the share of each class in each point (P, C), as NumPy arrays."""
+    learned = concept.memory.learned["32_similarity"]
+    return list(zip(*(part[0].double().split(learned.points) for part in (learned.x, learned.m)), strict=True))
+
+
+def by_hand(concept, c):
+    """Mean cosine of what is painted in an example to the mean of what is painted in all others, point by point."""
+    each = [[(x, float(m[p, c])) for p, x in enumerate(xs)] for xs, m in points_of(concept)]
+    found = []
+    for i, own in enumerate(each):
+        mean = sum(x * w for j, other in enumerate(each) if j != i for x, w in other)
+        total = sum(w for _, w in own)
+        if total > 0:
+            found.append(sum(float(x @ (mean / mean.norm())) * w for x, w in own) / total)
+    return found
+
+
+def test_it_is_the_mean_cosine_of_each_example_to_the_others(segmenter):
+    photos, masks = scenes(4, classes=2)
+    masks[1][masks[1] == 2] = 0  # not every example shows both
+    concept = segmenter.learn(photos, masks, classes=["mug", "spoon"])
+    kin = kinship(concept.memory, None)
+    for c in range(2):
+        assert kin.own[c].item() == pytest.approx(np.mean(by_hand(concept, c)), abs=1e-6)
+    assert kin.several.tolist() == [True, True] and kin.shift.tolist() == [0.0, 0.0]
+
+
+def test_one_example_has_no_kin(segmenter):
+    kin = kinship(segmenter.learn(*scenes(1)).memory, BELIEF)
+    assert (kin.own.tolist(), kin.several.tolist(), kin.shift.tolist()) == ([0.0], [False], [0.0])
+
+
+def test_without_plain_similarity_there_is_none():
+    assert kinship(tiny_segmenter().learn(*scenes(2)).memory, BELIEF) is None
+
+
+def test_a_concept_that_grew_or_came_from_a_file_has_the_same(segmenter, tmp_path):
+    photos, masks = scenes(3)
+    whole = segmenter.learn(photos, masks)
+    whole.save(tmp_path / "it.concept")
+    others = (
+        segmenter.learn(photos[:1], masks[:1]).extend(photos[1:], masks[1:]),
+        Concept.load(tmp_path / "it.concept", segmenter),
+    )
+    for other in others:
+        for one, same in zip(
+            vars(kinship(whole.memory, BELIEF)).values(), vars(kinship(other.memory, BELIEF)).values(), strict=True
+        ):
+            torch.testing.assert_close(one, same, atol=1e-5, rtol=1e-5)
+
+
+def test_the_shift_is_what_makes_examples_most_probable(segmenter):
+    """Against a search over the objective itself."""
+    photos, masks = scenes(3)
+    negative = scene(9)[0]
+    concept = segmenter.learn([*photos, negative], [*masks, np.zeros(negative.shape[:2], np.uint8)], classes=["mug"])
+    kin = kinship(concept.memory, BELIEF)
+    own = by_hand(concept, 0)
+    points = points_of(concept)
+    sums = sum((m[:, :1].T @ x)[0] for x, m in points)
+    usual = np.mean([float(m[:, 0].mean()) for _, m in points[:3]])
+    likest = torch.sort(points[3][0] @ (sums / sums.norm()), descending=True).values
+    lacking = likest[: max(1, round(usual * len(likest)))].mean().item()
+    there = [BELIEF.usual + BELIEF.several[1] * (value - np.mean(own)) for value in own]
+    absent = BELIEF.usual + BELIEF.several[1] * (lacking - np.mean(own))
+
+    def objective(shift: float) -> float:
+        sigmoid = [1 / (1 + math.exp(-z - shift)) for z in there]
+        lost = math.log(1 - 1 / (1 + math.exp(-absent - shift)))
+        return sum(map(math.log, sigmoid)) + lost - shift**2 / (2 * DIFFERENT**2)
+
+    grid = np.linspace(-4, 4, 8001)
+    assert kin.shift[0].item() == pytest.approx(max(grid, key=objective), abs=2e-3)
+
+
+def test_a_photograph_without_the_thing_makes_its_presence_less_probable(segmenter):
+    photos, masks = scenes(3)
+    negative = scene(9)[0]
+    before = segmenter.learn(photos, masks)
+    after = before.extend([negative], [np.zeros(negative.shape[:2], np.uint8)])
+    assert kinship(after.memory, BELIEF).shift[0] < kinship(before.memory, BELIEF).shift[0]
