@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -25,9 +25,11 @@ from dgpnet.data.dataset import Dataset, label_of
 from dgpnet.data.episodes import Episode
 from dgpnet.images import IGNORE
 from dgpnet.segmenter import Segmenter, load
-from dgpnet.segmenter.calibration import Belief
+from dgpnet.segmenter.calibration import PRESENT, Belief
+from dgpnet.segmenter.engine import Encoded
 from dgpnet.segmenter.kinship import kinship
-from dgpnet.segmenter.segmentation import PRESENT, enlarge, weigh
+from dgpnet.segmenter.segmentation import enlarge, weigh
+from dgpnet.segmenter.support import prepare
 from research.absence import auroc_of
 
 SHOTS = (1, 5)
@@ -61,20 +63,29 @@ def gather(segmenter: Segmenter, source: str, dataset: Dataset, episodes: Sequen
         asked = [(episode.query, True)]
         if (other := lacking.get((episode.class_id, episode.supports))) is not None:
             asked.append((other, False))
+        seen = {query: _look_once(segmenter, dataset.photo(query)) for query, _ in asked}
+        concept = segmenter.learn(photos[:1], masks[:1], classes=["it"])
         for shots in SHOTS:
-            concept = segmenter.learn(photos[:shots], masks[:shots], classes=["it"])
+            if shots > concept.examples:
+                concept = concept.extend(photos[concept.examples : shots], masks[concept.examples : shots])
             kin = kinship(concept.memory, segmenter.calibration.presence)
             assert kin is not None
             for query, there in asked:
-                photo = dataset.photo(query)
-                maps = concept.maps([concept.prepare(photo)])[0]
+                maps = segmenter.engine.look_at(concept.memory, seen[query])
                 evidence = weigh([maps], segmenter.calibration).evidence
                 relative = evidence._replace(likeness=evidence.likeness - kin.own)
-                found = enlarge(maps, photo.shape[:2], segmenter.calibration, keep=["mask"])["mask"].numpy() > 0
-                iou = _iou(found, dataset.mask(query), label_of(episode.class_id)) if there else 0.0
+                mask = dataset.mask(query)
+                size = (mask.shape[0], mask.shape[1])
+                found = enlarge(maps, size, segmenter.calibration, keep=["mask"])["mask"].cpu().numpy() > 0
+                iou = _iou(found, mask, label_of(episode.class_id)) if there else 0.0
                 figures = tuple(float(one[0, 0]) for one in relative)
                 group = f"{source} {dataset.classes[episode.class_id]}"
                 yield Sample(source, group, shots, there, figures, iou, float(kin.shift[0]))
+
+
+def _look_once(segmenter: Segmenter, photo: NDArray[np.uint8]) -> Encoded:
+    """A photograph through the encoder, to be asked about by several concepts."""
+    return segmenter.engine.encode(prepare(photo, segmenter.network.config).photo)
 
 
 def _iou(found: NDArray[np.bool_], mask: NDArray[np.uint8], label: int) -> float:
@@ -191,15 +202,18 @@ def main(
     }
     samples = [sample for name, dataset in built.items() for sample in _gathered(segmenter, name, dataset, episodes)]
     beliefs = fitted(samples)
+    if out is not None:
+        out.write_text(json.dumps({name: asdict(belief) for name, belief in beliefs.items()}, indent=1) + "\n")
     print(json.dumps({name: asdict(belief) for name, belief in beliefs.items()}))
     print(json.dumps(report(samples, left_out(samples)), indent=1))
     if measure:
         coco = data.build("coco", root / "coco", split="test", cache=cache, min_pixels=1)
         listed = data.episodes_from_file(root / "coco-mini-episodes.json", coco)[:episodes]
-        measured = list(gather(segmenter, "COCO-mini", coco, listed))
+        # With what was fitted, so that each concept shifts its own presence by what its examples say of each other.
+        with_beliefs = replace(segmenter.calibration, presence=beliefs["presence"], quality=beliefs["quality"])
+        adapted = Segmenter(segmenter.network, calibration=with_beliefs)
+        measured = list(gather(adapted, "COCO-mini", coco, listed))
         print(json.dumps(report(measured, predicted(measured, beliefs)), indent=1))
-    if out is not None:
-        out.write_text(json.dumps({name: asdict(belief) for name, belief in beliefs.items()}, indent=1) + "\n")
 
 
 def _gathered(segmenter: Segmenter, name: str, dataset: Dataset, episodes: int) -> list[Sample]:

@@ -155,6 +155,9 @@ def test_progress_on_a_pipe_is_plain_lines_and_ends_with_the_last(capsys):
         for i in range(1, 4):
             advance(i, 3)
     assert capsys.readouterr().err.startswith("Segmenting: 3 of 3")
+    with progress("Fitting, seconds", rate=False) as advance:
+        advance(60, 60)
+    assert capsys.readouterr().err == "Fitting, seconds: 60 of 60\n"
     with progress("Segmenting", quiet=True) as advance:
         advance(3, 3)
     assert capsys.readouterr().err == ""

@@ -24,6 +24,7 @@ THEN = Round(
         ({"afterwards": {"formats": []}}, 'formats (["coco"] then, [] now)'),
         ({"values": {"mug": 1}}, "the classes were mug, spoon and are mug"),
         ({"concept": "d"}, "other colours"),
+        ({"concept": "d", "fitted": "seen at 64 pixels"}, "it was not fitted (--fit)"),
         ({"version": 99}, "another version"),
     ],
 )  # fmt: skip
@@ -47,6 +48,16 @@ def test_a_round_is_a_record_and_what_is_none_is_none():
     assert Round.of(json.loads(json.dumps(asdict(THEN)))) == THEN
     for wrong in ({}, {**asdict(THEN), "examples": [1]}, {**asdict(THEN), "values": 3}):
         assert Round.of(wrong) is None
+
+
+def test_a_round_that_was_fitted_is_told_from_one_that_was_not():
+    fitted = replace(THEN, concept="d", fitted="seen at 64 pixels")
+    assert differences(fitted, THEN) == "it was fitted (--fit)"
+    assert (
+        differences(fitted, replace(fitted, concept="e", fitted="seen at 128 pixels")) == "it was fitted in another way"
+    )
+    before = {name: value for name, value in asdict(THEN).items() if name != "fitted"}
+    assert Round.of(before) == THEN  # of a time when nothing was
 
 
 def test_long_lists_are_cut():

@@ -11,7 +11,8 @@ from PIL import Image
 
 from dgpnet.annotations.legend import Legend
 from dgpnet.segmenter import segmentation
-from dgpnet.segmenter.calibration import Calibration, Curve
+from dgpnet.segmenter.calibration import Belief, Calibration, Curve
+from dgpnet.segmenter.kinship import Kinship
 from dgpnet.segmenter.segmentation import EVERYTHING, Maps, Segmentation, enlarge, judge, resample
 from dgpnet.segmenter.segmentation import render as render_on
 
@@ -23,6 +24,49 @@ def maps(classes: int = 2, size: tuple[int, int] = (8, 12)) -> Maps:
 def render(found: Maps, size: tuple[int, ...], calibration: Calibration, **options: float) -> Segmentation:
     legend = Legend.of([f"class {c}" for c in range(1, len(found.log_odds) + 1)])
     return render_on(found, np.zeros((*size, 3), np.uint8), legend, calibration, **options)
+
+
+#: Presence by likeness alone, above one half where that is above its kin's; quality by overlap alone, without a floor.
+BELIEVING = Calibration(
+    presence=Belief((0.0, 40.0, 0, 0, 0), (0.0, 40.0, 0, 0, 0)),
+    quality=Belief((-8.0, 0, 0, 16, 0), (-8.0, 0, 0, 16, 0)),
+)
+KIN = Kinship(torch.tensor([0.5, 0.5]).double(), torch.tensor([True, True]), torch.zeros(2).double())
+
+
+def unlike(log_odds: float = 4.0) -> Maps:
+    """Two classes, a half of the photograph each, of which the second is unlike its examples."""
+    odds = torch.full((2, 8, 12), -log_odds)
+    odds[0, :4], odds[1, 4:] = log_odds, log_odds
+    likeness = torch.stack([torch.full((8, 12), 0.7), torch.full((8, 12), 0.3)])
+    return Maps(odds, torch.rand(8, 12), likeness)
+
+
+def test_a_class_that_is_probably_not_there_is_left_out_unless_all_is_to_be_kept():
+    found, kept = (render(unlike(), (16, 24), BELIEVING, kin=KIN, keep_all=all_of_it) for all_of_it in (False, True))
+    first, second = 1 / (1 + np.exp(-40 * 0.2)), 1 / (1 + np.exp(40 * 0.2))
+    assert found.class_presence == kept.class_presence == pytest.approx((first, second), abs=1e-5)
+    assert found.presence == pytest.approx(1 - (1 - first) * (1 - second))
+    assert set(np.unique(found.mask)) == {0, 1} and set(np.unique(kept.mask)) == {1, 2}
+    assert found.class_scores[1] == pytest.approx(1 - second, abs=1e-5)  # it is right to have nothing of it
+    np.testing.assert_array_equal(found.probability, kept.probability)
+
+
+def test_a_concepts_own_shift_moves_presence():
+    shifted = Kinship(KIN.own, KIN.several, torch.tensor([-9.0, 9.0]).double())
+    assert [p >= 0.5 for p in render(unlike(), (8, 12), BELIEVING, kin=shifted).class_presence] == [False, True]
+
+
+def test_the_score_has_no_floor():
+    scores = [judge([unlike(odds)], BELIEVING, kin=KIN, keep_all=True)[0].class_scores[0] for odds in (6.0, 1.0, 0.1)]
+    assert scores[0] > 0.9 > scores[1] > scores[2]
+    assert scores[2] < 0.1
+
+
+def test_where_presence_is_not_known_it_is_taken_to_be_there():
+    for calibration, kin in ((Calibration(), KIN), (BELIEVING, None)):
+        found = render(unlike(), (8, 12), calibration, kin=kin)
+        assert found.presence == 1 and set(np.unique(found.mask)) == {1, 2}
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 30), st.integers(1, 30))

@@ -59,3 +59,13 @@ def test_it_finds_what_it_was_shown(model: str) -> None:
     wrong = (found.mask == 1) != (mask == 1)
     assert found.uncertainty[wrong].mean() > 3 * found.uncertainty[~wrong].mean()
     assert np.isfinite(found.probability).all()
+
+
+@pytest.mark.parametrize("name", weights.SHIPPED)
+def test_what_was_fitted_after_it_was_saved_belongs_to_its_calibration(name):
+    about = weights.read_metadata(name)["calibration"]
+    assert {"temperature", "score", "presence", "quality"} <= set(about)
+    calibration = dgpnet.load(name, device="cpu").calibration
+    assert calibration.presence is not None and calibration.quality is not None
+    for numbers in (calibration.presence.one, calibration.presence.several):
+        assert numbers[1] > 0, "what is more like the examples is more probably there"

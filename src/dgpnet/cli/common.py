@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dgpnet.cli.parsing import names as listed
+from dgpnet.cli.progress import progress
 from dgpnet.errors import printable
 
 if TYPE_CHECKING:
@@ -59,6 +60,16 @@ Crowds = Annotated[
         show_default=False,
     ),
 ]
+Fit = Annotated[
+    bool,
+    typer.Option("--fit", help="Fit sizes, models and decoder to SUPPORT: takes a minute, and longer a photograph."),
+]
+FitSeconds = Annotated[
+    float | None,
+    typer.Option(
+        "--fit-seconds", metavar="SECONDS", help="How long fitting may take; by default 60.", show_default=False
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 
 
@@ -69,7 +80,7 @@ def read_painted(
     from dgpnet.annotations import read_support
     from dgpnet.errors import Error
 
-    if support.is_file() and support.suffix == ".concept":
+    if _is_learned(support):
         given = {"--classes": classes, "--names": names, "--images": images, "--crowds": crowds}
         for option, value in given.items():
             if value is not None:
@@ -82,14 +93,38 @@ def read_painted(
     )
 
 
-def learned(support: Path, painted: SupportSet | None, segmenter: Segmenter) -> Concept:
-    """The concept of what was painted, or of the .concept file."""
+def _is_learned(support: Path) -> bool:
+    return support.is_file() and support.suffix == ".concept"
+
+
+def time_to_fit(support: Path, *, fit: bool, seconds: float | None) -> float | None:
+    """Seconds that fitting may take; None where nothing is to be fitted."""
+    from dgpnet import checks
+    from dgpnet.errors import Error
+    from dgpnet.segmenter.fitting import LONGEST, SECONDS
+
+    if not fit:
+        if seconds is not None:
+            raise Error("The option --fit-seconds says how long --fit may take; add --fit, or leave both out.")
+        return None
+    if _is_learned(support):
+        raise Error(f"{support} is learned already; --fit is for what is still to be learned.")
+    return SECONDS if seconds is None else checks.number("--fit-seconds", seconds, 0, LONGEST)
+
+
+def learned(
+    support: Path, painted: SupportSet | None, segmenter: Segmenter, *, seconds: float | None = None
+) -> Concept:
+    """The concept of what was painted, or of the .concept file. seconds: to fit it in."""
     from dgpnet.segmenter import Concept
 
     if painted is None:
         return Concept.load(support, segmenter)
-    photos = [example.photo for example in painted.examples]
-    return segmenter.learn(photos, (example.mask for example in painted.examples), classes=painted.legend)
+    photos, masks = [one.photo for one in painted.examples], (one.mask for one in painted.examples)
+    if seconds is None:
+        return segmenter.learn(photos, masks, classes=painted.legend)
+    with progress("Fitting, seconds", rate=False) as advance:
+        return segmenter.learn(photos, masks, classes=painted.legend, fit=True, fit_seconds=seconds, advance=advance)
 
 
 def crew_of(devices: str | None, ray: str | None) -> Crew | None:
@@ -122,6 +157,8 @@ def describe(concept: Concept) -> str:
     )
     if concept.budgeted:
         line += f"; so many that {concept.inducing_points} points a level stand for all"
+    if concept.fitted is not None:
+        line += f"; {concept.fitted}"
     return f"{line}; {concept.estimate}." if concept.estimate is not None else f"{line}."
 
 

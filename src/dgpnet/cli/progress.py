@@ -13,19 +13,19 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 @contextmanager
-def progress(what: str, *, quiet: bool = False) -> Iterator[Advance]:
-    """Yield `advance(done, total)`, to be called as often as one likes."""
+def progress(what: str, *, quiet: bool = False, rate: bool = True) -> Iterator[Advance]:
+    """Yield `advance(done, total)`, to be called as often as one likes. rate: say how many are done a second."""
     if quiet:
         yield lambda done, total: None
     elif sys.stderr.isatty():
-        with _bar(what) as advance:
+        with _bar(what, rate) as advance:
             yield advance
     else:
-        yield _lines(what)
+        yield _lines(what, rate)
 
 
 @contextmanager
-def _bar(what: str) -> Iterator[Advance]:
+def _bar(what: str, rated: bool) -> Iterator[Advance]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -36,12 +36,13 @@ def _bar(what: str) -> Iterator[Advance]:
         speed = _Speed()
 
         def advance(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total, rate=f"{speed.at(done):.1f} a second")
+            said = f"{speed.at(done):.1f} a second" if rated else ""
+            bar.update(task, completed=done, total=total, rate=said)
 
         yield advance
 
 
-def _lines(what: str) -> Advance:
+def _lines(what: str, rated: bool) -> Advance:
     last = time.monotonic()
     speed = _Speed()
 
@@ -51,7 +52,8 @@ def _lines(what: str) -> Advance:
         if done == total or now - last >= SECONDS_BETWEEN_LINES:
             last = now
             left = f", {_duration((total - done) / rate)} left" if done < total and rate > 0 else ""
-            print(f"{what}: {done} of {total} ({rate:.1f} a second{left})", file=sys.stderr, flush=True)
+            said = f" ({rate:.1f} a second{left})" if rated else ""
+            print(f"{what}: {done} of {total}{said}", file=sys.stderr, flush=True)
 
     return advance
 

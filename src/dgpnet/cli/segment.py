@@ -13,6 +13,8 @@ from dgpnet.cli.common import (
     Classes,
     Crowds,
     Device,
+    Fit,
+    FitSeconds,
     Images,
     Model,
     Names,
@@ -24,6 +26,7 @@ from dgpnet.cli.common import (
     learned,
     read_painted,
     tell,
+    time_to_fit,
 )
 from dgpnet.cli.progress import progress
 from dgpnet.errors import printable
@@ -71,6 +74,11 @@ def segment(
         float,
         typer.Option("--min-likeness", help="Leave out what was found and is less like what was painted (try 0.2)."),
     ] = 0.0,
+    keep_all: Annotated[
+        bool, typer.Option("--keep-all", help="Leave nothing out for being probably not there (presence under 0.5).")
+    ] = False,
+    fit: Fit = False,
+    fit_seconds: FitSeconds = None,
     again: Annotated[
         bool, typer.Option("--again", help="Segment anew into a DIR that holds an earlier round.")
     ] = False,
@@ -106,6 +114,7 @@ def segment(
     """
     from dgpnet.segmenter import load
     from dgpnet.segmenter.folder import segment_folder
+    from dgpnet.segmenter.kept import fitted_before
     from dgpnet.segmenter.options import Options
     from dgpnet.segmenter.photographs import find_photographs, masks_beside
 
@@ -122,16 +131,20 @@ def segment(
         "tile": tile,
         "max_pixels": max_pixels,
         "min_likeness": min_likeness,
+        "keep_all": keep_all,
     }
     Options.of(options)  # refused before anything is read
     crew = crew_of(devices, ray)
+    seconds = time_to_fit(support, fit=fit, seconds=fit_seconds)
     painted = read_painted(support, classes=classes, names=names, images=images, crowds=crowds)
     # Masks are no photographs, wherever they lie.
     beside = [] if painted is None else masks_beside(support, [example.photo for example in painted.examples])
     found = find_photographs(photos, out=out, skip=[support, support / "masks", *beside])
     notes = () if painted is None else painted.notes
     tell(notes)
-    concept = learned(support, painted, load(model, device=device or (devices and devices.split(",")[0])))
+    segmenter = load(model, device=device or (devices and devices.split(",")[0]))
+    concept = None if seconds is None else fitted_before(out, lambda: learned(support, painted, segmenter), again=again)
+    concept = concept or learned(support, painted, segmenter, seconds=seconds)
     typer.echo(describe(concept), err=True)
     tell(doubts(concept))
     with progress("Segmenting") as advance:
@@ -175,6 +188,11 @@ def _lines(outcome: "Outcome", out: Path) -> Iterator[str]:
     for name, total in outcome.totals.items():
         count = f", {total['count']} parts" if "count" in total else ""
         yield f"{name}: in {total['photographs']}{count}, {total['share']:.1%} of all pixels."
+    if outcome.left_out:
+        yield (
+            f"In {outcome.left_out} of {photographs} something was found and left out, since it is probably not there "
+            "(presence under one half); --keep-all keeps it."
+        )
     yield f"Masks: {out / 'masks'}"
     for path in outcome.annotations.values():
         yield f"Annotations: {path}"

@@ -14,6 +14,8 @@ from dgpnet.errors import Error
 
 #: Part of the photograph that counts as found in any case, so that an empty mask of an empty photograph scores 1.
 NOTHING = 1e-3
+#: Presence below which a class is left out of a mask.
+PRESENT = 0.5
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
+from dgpnet.segmenter.calibration import PRESENT
+
 
 def told(means: str, *, each: str | None = None) -> Any:
     """A figure and what it means, for the report's legend. each: what it is called where there is one a class."""
@@ -53,6 +55,12 @@ class Figures:
     def by_hand(self) -> bool:
         """Whether a person made the mask."""
         return self.painted or self.edited
+
+    @property
+    def left_out(self) -> bool:
+        """Whether a class was found and is probably not there."""
+        found = (likeness < 1 for likeness in self.likenesses)  # 1 where nothing was
+        return any(some and there < PRESENT for some, there in zip(found, self.presences, strict=True))
 
     def nested(self, classes: Sequence[str]) -> dict[str, Any]:
         """Name -> value, and of figures with one for each class -> class -> value."""

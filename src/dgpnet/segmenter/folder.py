@@ -16,7 +16,9 @@ from dgpnet.errors import Error
 from dgpnet.segmenter.concept import Concept
 from dgpnet.segmenter.estimate import Estimate
 from dgpnet.segmenter.figures import totals
+from dgpnet.segmenter.fitting import Fitted
 from dgpnet.segmenter.job import Job
+from dgpnet.segmenter.kept import keep
 from dgpnet.segmenter.ledger import Entry, Ledger
 from dgpnet.segmenter.options import Options
 from dgpnet.segmenter.photographs import Photograph, find_photographs, with_keys
@@ -37,8 +39,10 @@ class Outcome:
     painted      how many are as they were painted · edited: as they were edited by hand among the results
     failures     name -> what went wrong
     unlike       photographs in which something was found with a likeness below UNLIKE; 0 where that is left out anyway
+    left_out     photographs in which something was found and left out for being probably not there
     totals       class -> photographs that show it, area, share of all pixels, and count where parts are counted
     estimate     what was to be expected, from the examples alone; None where they could not tell
+    fitted       what fitting chose; None where it was not fitted
     annotations  format -> where it is
     notes        what was decided, kept or put aside, a sentence each
     stopped      why the job ended before its end (a full disk), in a sentence
@@ -50,8 +54,10 @@ class Outcome:
     edited: int = 0
     failures: dict[str, str] = field(default_factory=dict)
     unlike: int = 0
+    left_out: int = 0
     totals: dict[str, dict[str, Any]] = field(default_factory=dict)
     estimate: Estimate | None = None
+    fitted: Fitted | None = None
     annotations: dict[str, Path] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     stopped: str | None = None
@@ -99,6 +105,8 @@ def segment_folder(
     found += find_photographs(paths, out=place) if paths or not found else []
     ledger = Ledger(place, Round.now(concept, asked.shaping(), asked.afterwards()), again=again)
     with ledger:
+        if painted is not None and concept.fitted is not None:
+            keep(concept, place, begun=ledger.precision is not None)
         given_as = {one.name: one for one in found}
         keyed = with_keys({name: one.path for name, one in given_as.items()}, ledger.keys)
         found = [replace(given_as[one.name], key=one.key) for one in keyed]
@@ -135,7 +143,9 @@ def _outcome(job: Job, found: Sequence[Photograph], before: int, stopped: str | 
         failures=job.failures,
         unlike=sum(_is_unlike(entry) for entry in entries) if similar else 0,
         totals=totals(figures, job.concept.classes),
+        left_out=0 if job.options.keep_all else sum(entry.figures.left_out for entry in entries),
         estimate=job.concept.estimate,
+        fitted=job.concept.fitted,
         annotations=job.annotations,
         notes=(*job.ledger.notes, *job.notes, *_left_behind(job.ledger, found)),
         stopped=stopped,

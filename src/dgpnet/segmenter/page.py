@@ -102,6 +102,7 @@ kbd { font: 12px ui-monospace, monospace; border: 1px solid var(--line); border-
       <option value="score">Least certain first</option>
       <option value="-score">Most certain first</option>
       <option value="likeness">Least like the examples first</option>
+      <option value="presence">Least present first</option>
       <option value="-share">Largest area first</option>
       <option value="share">Smallest area first</option>
       <option value="name">By name</option>
@@ -148,6 +149,7 @@ const rows = report.rows.map(([name, link, values]) => {
 const meaning = Object.fromEntries(report.figures.map((figure) => [figure.name, figure.means]));
 const ofClasses = report.figures.filter(({ name }) => rows.some((row) => Array.isArray(row[name]) && row[name].length));
 const ofAll = report.figures.filter(({ name }) => rows.some((row) => typeof row[name] === "number"));
+const judged = rows.some((row) => row.presence < 1 && !row.painted && !row.edited);
 const likened = rows.some((row) => row.likeness > 0 && row.likeness < 1);
 let shown = rows, page = 0, open = -1;
 
@@ -205,6 +207,7 @@ function header() {
     const doubts = doubtful.map((name) => ` ${name}: the other examples say something else than is painted there.`);
     Object.assign(byId("estimate"), { textContent: text + doubts.join(""), hidden: false });
   }
+  if (!judged) byId("order").querySelector("[value=presence]").remove();
   if (report.failures.length) {
     const list = make("ul", {}, report.failures.map(([name, why]) =>
       make("li", { textContent: why.includes(name) ? why : `${name}: ${why}` })));
@@ -231,7 +234,9 @@ function turn(to) {
       make("span", { className: "score " + grade(row.score), title: "Score: " + meaning.score,
                      textContent: "score " + row.score.toFixed(2) }),
       ...(likened ? [make("span", { className: "soft", title: "Likeness: " + meaning.likeness,
-                                    textContent: "likeness " + row.likeness.toFixed(2) })] : [])];
+                                    textContent: "likeness " + row.likeness.toFixed(2) })] : []),
+      ...(judged ? [make("span", { className: "soft", title: "Presence: " + meaning.presence,
+                                   textContent: "presence " + row.presence.toFixed(2) })] : [])];
     if (row.counts.length) {
       const parts = row.counts.reduce((sum, n) => sum + n, 0);
       numbers.push(make("span", { className: "soft", title: meaning.counts,

@@ -27,6 +27,7 @@ class Round:
     concept, model   their fingerprints
     values           class -> what stands for it in masks
     examples         (name, digest) of each painted photograph
+    fitted           what fitting chose, in words; "" where it was not fitted
     options          what a photograph's files depend on · afterwards: what only files of all photographs depend on
     """
 
@@ -37,6 +38,7 @@ class Round:
     options: dict[str, Any]
     afterwards: dict[str, Any]
     version: int = VERSION
+    fitted: str = ""
 
     @staticmethod
     def now(concept: Concept, options: dict[str, Any], afterwards: dict[str, Any]) -> Round:
@@ -48,13 +50,15 @@ class Round:
             examples=tuple((origin.name, origin.digest) for origin in concept.origins),
             options=json.loads(json.dumps(options)),
             afterwards=json.loads(json.dumps(afterwards)),
+            fitted="" if concept.fitted is None else str(concept.fitted),
         )
 
     @staticmethod
     def of(record: Mapping[str, Any]) -> Round | None:
         """The round of a record; None where it is none."""
         try:
-            given = {field.name: record[field.name] for field in fields(Round)}
+            given = {field.name: record[field.name] for field in fields(Round) if field.name != "fitted"}
+            given["fitted"] = str(record.get("fitted", ""))
             given["examples"] = tuple((str(name), str(digest)) for name, digest in given["examples"])
         except (KeyError, TypeError, ValueError):
             return None
@@ -89,9 +93,13 @@ def _differences(then: Round, now: Round) -> Iterator[str]:
     if list(then.values) != list(now.values):
         yield f"the classes were {_listed(then.values)} and are {_listed(now.values)}"
     yield from _options({**then.options, **then.afterwards}, {**now.options, **now.afterwards})
-    if then.concept != now.concept and then.values == now.values:
-        same = then.examples == now.examples and then.model == now.model
-        if same:
+    same = then.examples == now.examples and then.model == now.model and then.values == now.values
+    if same and then.concept != now.concept:
+        if then.fitted and now.fitted:
+            yield "it was fitted in another way"
+        elif then.fitted or now.fitted:
+            yield "it was fitted (--fit)" if then.fitted else "it was not fitted (--fit)"
+        else:
             yield "the classes had other colours"
 
 

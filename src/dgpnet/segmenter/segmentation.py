@@ -17,7 +17,7 @@ from torch import Tensor
 from dgpnet.annotations.legend import Legend
 from dgpnet.network.dgpnet import Answer
 from dgpnet.pictures import Picture, overlay
-from dgpnet.segmenter.calibration import NOTHING, Calibration, Evidence, expected_iou, overlaps
+from dgpnet.segmenter.calibration import NOTHING, PRESENT, Calibration, Evidence, expected_iou, overlaps
 from dgpnet.segmenter.kinship import Kinship
 
 #: Numbers that are held at once, enough for a batch of 16 at 384²: what needs more is computed in bands of rows.
@@ -26,8 +26,6 @@ BAND = 20 << 20
 LISTED = 6
 #: Longest side of the picture that a notebook shows, in pixels.
 NOTEBOOK = 800
-#: Presence below which a class is left out of a mask.
-PRESENT = 0.5
 #: Keeps a division by nothing finite.
 TINY = 1e-9
 #: Numbers that it takes to judge a pixel, for each class and the background.

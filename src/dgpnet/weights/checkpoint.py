@@ -27,6 +27,8 @@ SHIPPED = {
 }
 
 
+#: Where they lie. What was fitted to one after it was saved, and belongs to its calibration, lies beside it as JSON.
+CHECKPOINTS = Path(__file__).parent / "checkpoints"
 _TEXTS = ("config", "provenance", "calibration")
 
 
@@ -93,6 +95,9 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
         raise Error(f"The metadata of {path} is damaged ({error!r:.100}); save or download it again.") from error
     if version > VERSION:
         raise Error(f"{path} has format version {version} and this dgpnet reads up to {VERSION}; update dgpnet.")
+    beside = path.with_suffix(".json")
+    if path.parent == CHECKPOINTS and beside.is_file():
+        kept["calibration"] = {**(kept["calibration"] or {}), **json.loads(beside.read_bytes())}
     return {"format": FORMAT, "version": version, **kept}
 
 
@@ -126,7 +131,7 @@ def checkpoint_path(name: str | Path) -> Path:
     """
     if isinstance(name, str) and name.startswith(hub.SCHEME):
         return hub.download(name)
-    path = Path(__file__).parent / "checkpoints" / f"{name}.safetensors" if name in SHIPPED else Path(name)
+    path = CHECKPOINTS / f"{name}.safetensors" if name in SHIPPED else Path(name)
     path = path / hub.FILE if os.path.isdir(path) else path
     if not os.path.isfile(path):  # not Path.is_file, which raises for a name that is too long
         known = "give " + ", ".join(SHIPPED) + ", or the path of a .safetensors file that dgpnet saved"
