@@ -11,13 +11,15 @@ import typer
 
 from dgpnet import weights
 from dgpnet.cli import COMMANDS, application, run
+from dgpnet.segmenter import fitting
 from tests.tiny import CONFIG, tiny_checkpoint, write_photos, write_support
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [page for page in [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))] if page.is_file()]
 #: Pages that speak of painted/ and photos/. Their commands are run; those of others take a data set, and are parsed.
 OF_FOLDERS = (
-    "README.md", "first-steps.md", "choosing.md", "uncertainty.md", "python-api.md", "fiftyone.md", "napari.md"
+    "README.md", "first-steps.md", "choosing.md", "uncertainty.md", "fitting.md", "python-api.md", "fiftyone.md",
+    "napari.md",
 )  # fmt: skip
 #: Pages whose Python takes a data set or weights from elsewhere: only its imports are run.
 OF_DATA = ("datasets.md", "scale.md", "training.md", "weights.md")
@@ -57,6 +59,7 @@ def folder(tmp_path, monkeypatch) -> Path:
     model = tiny_checkpoint(tmp_path / "model.safetensors", CONFIG.but(similarity=True))
     real = weights.checkpoint_path
     monkeypatch.setattr(weights, "checkpoint_path", lambda name: model if name in ("default", "small") else real(name))
+    monkeypatch.setattr(fitting, "SECONDS", 0.0)  # readers wait a minute for --fit
     monkeypatch.setenv("DGPNET_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     return tmp_path

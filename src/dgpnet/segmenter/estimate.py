@@ -19,8 +19,8 @@ from dgpnet.segmenter.views import View, joined
 
 #: Examples that are left out, one after the other; of more, evenly spaced ones.
 MOST = 16
-#: What is expected of a concept before anything is known of it, and for how many examples that counts. Fitted to what
-#: concepts of five examples then had in other photographs: docs/results/fitting.md.
+#: What is expected of a concept before anything is known of it, and for how many examples that counts. How well
+#: estimates then tell: docs/results/fitting.md.
 BEFORE, COUNTS = 0.75, 0.8
 #: For how many examples it counts how much IoU usually differs between photographs, which is most where it is middling.
 SPREAD_COUNTS = 2.0

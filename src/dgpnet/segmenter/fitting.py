@@ -1,7 +1,7 @@
 """A concept fitted to its own examples: how photographs are seen, by which models, and how far decoders are tuned.
 
 All is decided by leaving examples out. A change is kept where it gains more than noise: what was measured on a handful
-of examples is drawn towards what the change gained on the sets that it was tried on (docs/results/fitting.md).
+of examples is drawn towards what the change gained elsewhere. What comes of it: docs/results/fitting.md.
 """
 
 from __future__ import annotations
