@@ -35,3 +35,17 @@ def test_an_encoded_photograph_teaches_the_same(rng):
     found = engine.maps(memory, [query.photo])[0]
     assert memory.examples == 3
     torch.testing.assert_close(found.log_odds, expected.maps([query])[0].log_odds, rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_seen_does_not_depend_on_how_many_share_the_batch(monkeypatch):
+    segmenter = tiny_segmenter()
+    engine, memory = segmenter.engine, segmenter.learn(*scenes(2)).memory
+    photos = [prepare(scene(i, (48, 64))[0], engine.config).photo for i in range(4)]
+    passed = []
+    look = engine.predictor.look
+    monkeypatch.setattr(engine.predictor, "look", lambda known, seen: passed.append(len(seen)) or look(known, seen))
+    together = engine.maps(memory, photos, batch=4)
+    for chosen in ([2], [3, 0], [0, 1, 3]):
+        for i, found in zip(chosen, engine.maps(memory, [photos[i] for i in chosen], batch=4), strict=True):
+            assert all(torch.equal(one, other) for one, other in zip(found, together[i], strict=True))
+    assert passed == [4] * 4, "filled up: another number would be rounded otherwise"

@@ -1,8 +1,8 @@
 """How workers share a job: chunks of whole batches, one at a time to each, and what is done when one of them dies.
 
-Photographs go through the network in the very batches that one process would make, so that masks and scores come out
-the same to the last bit, whoever does which chunk, on devices of one kind. (On processors the number of threads takes
-part in rounding: the same number is needed too.) Only what the workers hold is in flight: names are taken from the
+Photographs go through the network in batches as large as one process makes them, so that masks and scores come out the
+same to the last bit, whoever does which chunk, on devices of one kind. (On processors the number of threads takes part
+in rounding: the same number is needed too.) Only what the workers hold is in flight: names are taken from the
 job as workers ask for more.
 
 A worker that dies costs its chunk. That is given out once more; where it costs a second worker, its photographs are

@@ -247,7 +247,7 @@ class Concept:
                     if failed and on_error == "raise":
                         group = group[: min(failed)]
                     read = [future.result() for i, future in enumerate(group) if i not in failed]
-                    segmented = iter(self._segmentation(read, how, size))
+                    segmented = iter(self._segmentation(read, how, self.segmenter.engine.captured(size)))
                     for i in range(len(group)):
                         yield failed[i] if i in failed else next(segmented)
                     if failed and on_error == "raise":

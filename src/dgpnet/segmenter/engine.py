@@ -71,6 +71,10 @@ class Engine:
         """How many photographs to take through the network at once."""
         return batch_on(self.device.type, classes)
 
+    def captured(self, batch: int) -> int:
+        """What to fill batches up to for speed alone: on CUDA each number of photographs is captured anew."""
+        return batch if self.device.type == "cuda" else 1
+
     def read(self, source: ImageSource, max_pixels: int = MAX_PIXELS) -> Prepared:
         """Decode a photograph and bring it to the network's size."""
         return prepare(read_photo(source, max_pixels=max_pixels), self.config)
@@ -133,17 +137,18 @@ class Engine:
         """What the network says of photographs (h, w, 3) of its size, those of one shape in one batch, at the network's
         resolution.
 
-        batch: how many there usually are. Fewer are filled up on CUDA, where each number is captured anew: to that, or
-        to a power of two where there are several sizes.
+        batch: how many there usually are. Fewer of one size are filled up to that, since their number takes part in
+        rounding: so a job that goes on where it was killed comes to the same pixels. Where sizes are mixed, they are
+        filled up on CUDA alone, where each number is captured anew, to a power of two.
         """
         found: dict[int, Maps] = {}
         sizes = [padded(photo) for photo in photos]
         mixed = len(set(sizes)) > 1
         for _, alike in groupby(sorted(range(len(photos)), key=sizes.__getitem__), sizes.__getitem__):
             places = list(alike)
-            count = 1
-            if self.device.type == "cuda":
-                count = 1 << (len(places) - 1).bit_length() if mixed else batch
+            count = batch
+            if mixed:
+                count = self.captured(1 << (len(places) - 1).bit_length())
             answer = self.predictor.look(memory, self.as_input([photos[i] for i in places], count=count))
             for i, *maps in zip(places, *Maps.of(answer), strict=False):
                 height, width = photos[i].shape[:2]

@@ -83,7 +83,7 @@ def look_in_tiles(
     total = torch.zeros(size, device=first.device)
     for corners in batches(tile_corners(size, side), at_once):
         tiles = [np.ascontiguousarray(photo[y : y + side, x : x + side]) for y, x in corners]
-        found = look(views, [prepare(tile, *configs) for tile in tiles], batch=at_once, bias=bias)
+        found = look(views, [prepare(tile, *configs) for tile in tiles], batch=first.captured(at_once), bias=bias)
         for (y, x), tile, maps in zip(corners, tiles, found, strict=True):
             height, width = tile.shape[:2]
             share = blend_weights(height, width, first.device)
