@@ -189,9 +189,15 @@ class Desk:
         self.page.fill("#strip-search", name.rsplit("/", 1)[-1])
         self.until("(name) => [...dgpnet.studio.photographs.values()].some((one) => one.name === name)", name)
         cell = self.page.locator(".cell:not([hidden])", has_text=name.rsplit("/", 1)[-1]).first
+        shown = "(name) => dgpnet.studio.current?.photograph.name === name && dgpnet.studio.current.ready"
         cell.click()
-        self.until("(name) => dgpnet.studio.current?.photograph.name === name && dgpnet.studio.current.ready", name)
+        try:
+            self.until(shown, name, PATIENCE / 6)
+        except AssertionError:  # clicked in the moment in which the strip was searched: another cell was there
+            cell.click()
+            self.until(shown, name)
         self.page.fill("#strip-search", "")
+        self.until("() => dgpnet.strip.query.query === null")
         self.page.locator(".stage-surface").focus()
 
     @property
