@@ -119,6 +119,8 @@ def test_training_mode_returns_the_encoder_itself() -> None:
         ("resnet50", 23.508),
         ("resnet101", 42.500),
         ("efficientnet_lite0", 2.959),
+        ("efficientnet_lite1", 3.724),
+        ("efficientnet_lite2", 4.358),
     ],
 )
 def test_size_is_the_published_one_without_classifier(name: str, millions: float) -> None:

@@ -36,7 +36,8 @@ LEVELS = (16, 32)
 class Config:
     """A network's configuration. The defaults are the paper's final model.
 
-    encoder            "resnet18" … "resnet101", "efficientnet_lite0", or "hf:<name or folder>" (Hugging Face)
+    encoder            "resnet18" … "resnet101", "efficientnet_lite0" … "efficientnet_lite2", or
+                       "hf:<name or folder>" (Hugging Face)
     encoder_options    what that encoder takes beyond its name
     stride_on          where a bottleneck has its stride: "3x3" (torchvision's weights) or "1x1" (Keras' weights)
     freeze_encoder     train neither the encoder's body nor its BatchNorm scale and shift (projections are trained)

