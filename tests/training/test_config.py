@@ -70,9 +70,17 @@ def test_missing_fields_have_their_defaults() -> None:
 
 def test_settings_reach_every_depth(config: Make) -> None:
     changed = with_settings(
-        config(), ["rate=1e-4", "shots=[1,5]", "network.kernel=linear", "augmentation.scale=[0.5, 2]", "balance=null"]
+        config(),
+        [
+            "rate=1e-4",
+            "shots=[1,5]",
+            "sizes=[32,64]",
+            "network.kernel=linear",
+            "augmentation.scale=[0.5, 2]",
+            "balance=null",
+        ],
     )
-    assert (changed.rate, changed.shots, changed.balance) == (1e-4, (1, 5), None)
+    assert (changed.rate, changed.shots, changed.sizes, changed.balance) == (1e-4, (1, 5), (32, 64), None)
     assert changed.network.kernel == "linear"
     assert changed.augmentation.scale == (0.5, 2.0)
     assert with_settings(config(), ["shots=3"]).shots == (3,)
@@ -98,6 +106,8 @@ def test_settings_reach_every_depth(config: Make) -> None:
         ("average=1", "average"),
         ("accumulate=3", "multiple of accumulate"),
         ("cache_size=16", "cache_size"),
+        ("sizes=[64,100]", "multiples of 32"),
+        ("sizes=[small]", "whole number"),
         ("network.window=4", "window"),
         ("network.features=many", "whole number"),
         ("augmentation.flip=2", "flip"),

@@ -10,7 +10,7 @@ from dgpnet.training import TrainConfig
 from dgpnet.training.graph import GraphStepper
 from dgpnet.training.processes import launch
 from dgpnet.training.run import Run, build_network
-from dgpnet.training.source import Store, batch_at, open_source
+from dgpnet.training.source import Store, batch_at, open_source, size_at
 from dgpnet.training.step import EagerStepper
 from tests.tolerances import assert_equal
 
@@ -45,7 +45,7 @@ def test_captured_and_eager_steps_agree(
                 store._all = None
             stepper = run.stepper(resident=store.resident, graph=graph)
             run.set_rates(0)
-            metrics = stepper.run(store.inputs(batch_at(dataset, settings, 0)))
+            metrics = stepper.run(store.inputs(batch_at(dataset, settings, 0), size_at(settings, 0)))
             if isinstance(stepper, GraphStepper):
                 assert stepper._works, "fell back to eager steps"
             tensors = {name: tensor.clone() for name, tensor in run.tensors().items()}

@@ -43,9 +43,8 @@ train(TrainConfig.from_json(Path(text).read_text()), out, running)
 
 def _everything(config: Make, **changes: object) -> TrainConfig:
     """A run with every kind of state in it."""
-    return config(
-        shots=(1, 2), average=0.9, augmentation=config().self_augmentation, schedule="cosine", warmup=0.1, **changes
-    )
+    settings = {"shots": (1, 2), "sizes": (32, 64), "average": 0.9, "schedule": "cosine", "warmup": 0.1}
+    return config(**settings, augmentation=config().self_augmentation, **changes)
 
 
 def _records(run: Path) -> list[dict[str, float]]:

@@ -18,7 +18,7 @@ from dgpnet.data.dataset import Dataset
 from dgpnet.training import Running, TrainConfig, train
 from dgpnet.training.processes import launch
 from dgpnet.training.run import Run, build_network
-from dgpnet.training.source import Store, batch_at, open_source
+from dgpnet.training.source import Store, batch_at, open_source, size_at
 from dgpnet.training.step import METRICS, Inputs, forward_backward, views
 from tests.capability import needs_half
 from tests.children import environment
@@ -34,7 +34,7 @@ def dataset(config: Make, cache: Path) -> Dataset:
 
 
 def _inputs(config: TrainConfig, dataset: Dataset, step: int = 0) -> Inputs:
-    return Store(dataset, CPU).inputs(batch_at(dataset, config, step))
+    return Store(dataset, CPU).inputs(batch_at(dataset, config, step), size_at(config, step))
 
 
 def _gradients(run: Run) -> dict[str, Tensor]:
@@ -55,6 +55,21 @@ def test_views_of_one_photograph_differ_though_others_are_plain(config: Make, da
     assert config().plain_views
 
 
+def test_views_have_the_size_that_the_step_draws(config: Make, dataset: Dataset) -> None:
+    settings = config(sizes=(32, 64))
+    drawn = [size_at(settings, step) for step in range(200)]
+    assert 60 < drawn.count(32) < 140 and set(drawn) == {32, 64}
+    assert size_at(config(), 0) == 32
+    plain, large = drawn.index(32), drawn.index(64)
+    for step, size in ((plain, 32), (large, 64)):
+        photos, masks = views(_inputs(settings, dataset, step), settings)
+        assert photos.shape[-2:] == masks.shape[-2:] == (size, size)
+    # What is seen is the same, larger.
+    batch = batch_at(dataset, config(), 0)
+    (_, small), (_, big) = (views(Store(dataset, CPU).inputs(batch, size), config()) for size in (32, 64))
+    assert small.any() and torch.equal(big[..., ::2, ::2], small)
+
+
 def test_metrics_are_what_a_plain_forward_pass_gives(config: Make, dataset: Dataset) -> None:
     settings = config()
     network = build_network(settings, CPU)
@@ -73,7 +88,7 @@ def test_accumulated_parts_make_the_gradient_of_the_joint_mean(config: Make, dat
 
     network = build_network(settings, CPU)  # the same start
     rows = [
-        forward_backward(network, Inputs(inputs.photos, inputs.masks, *(t[half] for t in inputs[2:])), settings)
+        forward_backward(network, inputs.of(lambda tensor, half=half: tensor[half]), settings)
         for half in (slice(0, 2), slice(2, 4))
     ]
     weight = torch.cat(rows)[:, 1].sum()
@@ -124,7 +139,7 @@ def test_a_step_that_is_not_finite_changes_no_weight(config: Make, dataset: Data
 
 def test_the_store_gives_what_the_photographs_are(config: Make, dataset: Dataset) -> None:
     batch = batch_at(dataset, config(), 3)
-    inputs = Store(dataset, CPU).inputs(batch)
+    inputs = Store(dataset, CPU).inputs(batch, 32)
     photos, masks = dataset.tensors()
     assert torch.equal(inputs.photos[inputs.indices], photos[batch.index])
     assert torch.equal(inputs.masks[inputs.indices], masks[batch.index])

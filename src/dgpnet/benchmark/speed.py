@@ -256,7 +256,7 @@ def our_training(
         store = Store(dataset, fabric.device)
         stepper = run.stepper(resident=store.resident, fuse=fuse)
         run.set_rates(0)
-        prepared = store.inputs(batch_at(dataset, config, 0))
+        prepared = store.inputs(batch_at(dataset, config, 0), config.network.size)
         memory = peak_memory(lambda: stepper.run(prepared), device)
         milliseconds = measure(lambda: stepper.run(prepared), device, effort)
     return {"ms": milliseconds, "bytes": memory}

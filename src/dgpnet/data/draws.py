@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 # One stream per purpose, so that the augmentation of an episode has nothing to do with its choice of photographs.
-EVALUATION, TRAINING, AUGMENTATION, SHOTS, SYNTHETIC, TEXTURE, COMPOSITE, ABSENT = range(8)
+EVALUATION, TRAINING, AUGMENTATION, SHOTS, SYNTHETIC, TEXTURE, COMPOSITE, ABSENT, SIZES = range(9)
 
 _STEP = 0x9E3779B97F4A7C15
 _MASK = (1 << 64) - 1

@@ -25,6 +25,9 @@ FROM_COCO = ("coco", "coco2pascal")
 #: Fields that may be null, with a value of the type that they have otherwise.
 _OR_NULL: Mapping[str, Any] = {"fold": 0, "balance": 0.0}
 
+#: What those of a field hold that is empty by default, where it is not text.
+_ELEMENTS: Mapping[str, Any] = {"sizes": 0}
+
 T = TypeVar("T")
 
 
@@ -81,6 +84,7 @@ class TrainConfig:
     self_episodes     share of episodes whose supports are further views of the query's own photograph
     self_augmentation how the views of those episodes are drawn
     absent            share of episodes whose query is drawn from all photographs, and so mostly lacks the class
+    sizes             sides of the views; each step draws one of them; empty: network.size always
     cache_size        side at which photographs are stored, at least network.size; 0: network.size
     seed              of everything that is random
     """
@@ -113,6 +117,7 @@ class TrainConfig:
     self_episodes: float = 0.0
     self_augmentation: Augmentation = STRONG
     absent: float = 0.0
+    sizes: tuple[int, ...] = ()
     cache_size: int = 0
     seed: int = 0
 
@@ -133,6 +138,8 @@ class TrainConfig:
         _require(self, "precision", self.precision in PRECISIONS, f"one of {', '.join(PRECISIONS)}")
         _require(self, "shots", bool(self.shots) and min(self.shots) >= 1, "one or more whole numbers from 1 up")
         _require(self, "episodes", self.episodes % self.accumulate == 0, f"a multiple of accumulate, {self.accumulate}")
+        steps = all(size >= 32 and size % 32 == 0 for size in self.sizes)
+        _require(self, "sizes", steps, "multiples of 32, or nothing")
         least = self.network.size
         _require(
             self, "cache_size", self.cache_size == 0 or self.cache_size >= least, f"0, or {least} (the size) or more"
@@ -145,9 +152,15 @@ class TrainConfig:
 
     @property
     def plain_views(self) -> bool:
-        """Whether all views are whole photographs or their mirror images, as they are stored."""
+        """Whether all views of the side `stored_size` are whole photographs or their mirror images, as they are
+        stored."""
         drawn = (self.augmentation, self.self_augmentation) if self.self_episodes else (self.augmentation,)
-        return self.stored_size == self.network.size and all(augmentation.plain for augmentation in drawn)
+        return all(augmentation.plain for augmentation in drawn)
+
+    @property
+    def shapes(self) -> int:
+        """How many different shapes a step may have."""
+        return len(set(self.shots)) * max(1, len(set(self.sizes)))
 
     @property
     def principal(self) -> bool:
@@ -261,7 +274,7 @@ def _fit(name: str, value: Any, like: Any) -> Any:
     if dataclasses.is_dataclass(like):
         return _build(like, value, name)
     if isinstance(like, tuple):
-        element = like[0] if like else ""
+        element = like[0] if like else _ELEMENTS.get(name.rpartition(".")[2], "")
         return tuple(_fit(name, item, element) for item in _items(value))
     if (last := name.rpartition(".")[2]) in _OR_NULL:
         if value is None:

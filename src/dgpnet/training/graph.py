@@ -1,4 +1,4 @@
-"""The training step as one CUDA graph per number of shots: the GPU no longer waits for hundreds of small launches."""
+"""The training step as one CUDA graph per number of shots and size: a GPU no longer waits for many small launches."""
 
 from __future__ import annotations
 
@@ -38,28 +38,28 @@ class GraphStepper:
         """`resident`: photos and masks are the same tensors at every step, and need no copy for the graphs to read.
         `fuse`: the network whose convolutional parts are compiled for the capture."""
         self._eager, self._state, self._resident, self._fuse = eager, list(state.values()), resident, fuse
-        self._captured: dict[int, _Captured] = {}
+        self._captured: dict[tuple[int, int], _Captured] = {}
         self._pool = torch.cuda.graph_pool_handle()
         self._works = True
 
     def run(self, inputs: Inputs) -> Tensor:
-        shots = inputs.indices.shape[1]
-        if self._works and shots not in self._captured:
-            self._try_to_capture(inputs, shots)
+        shape = inputs.indices.shape[1], inputs.size
+        if self._works and shape not in self._captured:
+            self._try_to_capture(inputs, shape)
         if not self._works:
             return self._eager.run(inputs)
-        captured = self._captured[shots]
-        for buffer, value in zip(captured.inputs, inputs, strict=True):
+        captured = self._captured[shape]
+        for buffer, value in zip(captured.inputs.tensors, inputs.tensors, strict=True):
             if buffer is not value:
                 buffer.copy_(value, non_blocking=True)
         captured.graph.replay()
         return captured.metrics.clone()  # the next replay writes over it
 
-    def _try_to_capture(self, inputs: Inputs, shots: int) -> None:
+    def _try_to_capture(self, inputs: Inputs, shape: tuple[int, int]) -> None:
         before = [tensor.clone() for tensor in self._state]
         random = torch.cuda.get_rng_state()
         try:
-            self._captured[shots] = self._capture(inputs)
+            self._captured[shape] = self._capture(inputs)
         except RuntimeError as error:
             self._works = False
             self._captured.clear()
@@ -72,8 +72,9 @@ class GraphStepper:
             torch.cuda.set_rng_state(random)
 
     def _capture(self, inputs: Inputs) -> _Captured:
-        store = (inputs.photos, inputs.masks) if self._resident else (inputs.photos.clone(), inputs.masks.clone())
-        static = Inputs(*store, *(tensor.clone() for tensor in inputs[2:]))
+        static = inputs.of(torch.clone)
+        if not self._resident:
+            static = static._replace(photos=inputs.photos.clone(), masks=inputs.masks.clone())
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with compiled(self._fuse) if self._fuse is not None else nullcontext():

@@ -14,9 +14,9 @@ from dgpnet.training.processes import launch
 from dgpnet.training.projection import blindness, start_principal
 from dgpnet.training.run import Run, build_network, finished, require_same_run
 from dgpnet.training.samples import sample_picture
-from dgpnet.training.source import Store, batch_at, open_source
+from dgpnet.training.source import Store, batch_at, open_source, size_at
 
-#: Steps for each number of shots from which compiling them pays.
+#: Steps of each shape from which compiling them pays.
 FUSE_FROM = 5000
 
 
@@ -27,7 +27,7 @@ class Running:
     device         "auto", "cpu", "cuda", "cuda:1" …
     log_every, checkpoint_every, pictures_every   steps between records, checkpoints, pictures (0: no pictures)
     graph          whether a GPU replays captured steps
-    fuse           whether they are compiled before they are captured: half a minute for each number of shots, and
+    fuse           whether they are compiled before they are captured: half a minute for each shape of a step, and
                    quicker steps; None: in runs of FUSE_FROM steps or more
     cache          folder for decoded photographs; None: the usual one
     allow_pickle   whether encoder weights may be a pickle
@@ -64,7 +64,7 @@ def train(config: TrainConfig, out: str | Path, running: Running | None = None) 
     if config.principal:
         start_principal(network, dataset, seed=config.seed)
     run, meter = Run(fabric, network, config), Meter(fabric)
-    fuse = running.fuse if running.fuse is not None else config.iterations >= FUSE_FROM * len(set(config.shots))
+    fuse = running.fuse if running.fuse is not None else config.iterations >= FUSE_FROM * config.shapes
     stepper = run.stepper(resident=store.resident, graph=running.graph, fuse=fuse)
 
     with ExitStack() as held:
@@ -77,7 +77,7 @@ def train(config: TrainConfig, out: str | Path, running: Running | None = None) 
             factor = run.set_rates(step)
             batch = batch_at(dataset, config, step)[run.share]
             try:
-                meter.add(stepper.run(store.inputs(batch)))
+                meter.add(stepper.run(store.inputs(batch, size_at(config, step))))
             except Error as problem:  # the Gaussian process refuses what is not finite
                 raise run.non_finite(step, str(problem), dataset, store, out) from problem
 

@@ -24,7 +24,7 @@ from dgpnet.training.log import Meter
 from dgpnet.training.optimiser import Optimiser, parameter_groups
 from dgpnet.training.processes import gather
 from dgpnet.training.schedule import average_weight, rate_factor
-from dgpnet.training.source import Store, batch_at
+from dgpnet.training.source import Store, batch_at, size_at
 from dgpnet.training.step import EagerStepper, Inputs, Stepper, forward_backward
 
 if TYPE_CHECKING:
@@ -179,7 +179,9 @@ class Run:
         for i, episode in enumerate(batch.episodes()):
             listed.append(
                 {
-                    "alone": "not finite" if self._fails(store.inputs(batch[i : i + 1])) else "finite",
+                    "alone": "not finite"
+                    if self._fails(store.inputs(batch[i : i + 1], size_at(self.config, step)))
+                    else "finite",
                     "class": dataset.classes[episode.class_id],
                     "query": dataset.path(episode.query),
                     "supports": [dataset.path(support) for support in episode.supports],

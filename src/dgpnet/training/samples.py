@@ -28,9 +28,9 @@ def sample_picture(network: DGPNet, dataset: Dataset, store: Store, config: Trai
 
     The network is left in training mode, and nothing of it is changed.
     """
-    config = dataclasses.replace(config, augmentation=NONE, self_episodes=0.0, absent=0.0, cache_size=0)
+    config = dataclasses.replace(config, augmentation=NONE, self_episodes=0.0, absent=0.0, sizes=(), cache_size=0)
     batch = batch_at(dataset, config, 0)[:ROWS]
-    photos, masks = views(store.inputs(batch), config)
+    photos, masks = views(store.inputs(batch, config.network.size), config)
     network.eval()
     logits = forward(network, photos, masks, config)
     network.train()

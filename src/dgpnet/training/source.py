@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dgpnet.data import build
+from dgpnet.data import build, draws
 from dgpnet.data.cache import Cache
 from dgpnet.data.dataset import Dataset, Mixture
 from dgpnet.data.episodes import Batch, mixed_shots, sample_batch, trainable
@@ -51,6 +51,14 @@ def _open(source: Source, size: int, cache: Path | None, progress: Callable[[int
     )
 
 
+def size_at(config: TrainConfig, step: int) -> int:
+    """Side of the views of that step."""
+    if not config.sizes:
+        return config.network.size
+    draw = float(draws.uniform(config.seed, draws.SIZES, step, 1)[0])
+    return config.sizes[int(draw * len(config.sizes))]
+
+
 def batch_at(dataset: Dataset, config: TrainConfig, step: int) -> Batch:
     """All episodes of one step, a pure function of dataset, configuration and step."""
     return sample_batch(
@@ -65,7 +73,7 @@ def batch_at(dataset: Dataset, config: TrainConfig, step: int) -> Batch:
         absent=config.absent,
         power=config.balance,
         protocol=config.protocol,
-        size=config.network.size,
+        size=size_at(config, step),
     )
 
 
@@ -83,15 +91,15 @@ class Store:
         """Whether every step's inputs have the same photos and masks."""
         return self._all is not None
 
-    def inputs(self, batch: Batch) -> Inputs:
-        """The batch on the device, with the photographs that it points into."""
+    def inputs(self, batch: Batch, size: int) -> Inputs:
+        """The batch on the device, with the photographs that it points into; size: side of the views."""
         there = batch.to(self._device)
         if self._all is not None:
-            return Inputs(*self._all, there.index, there.class_id, there.parameters)
+            return Inputs(*self._all, there.index, there.class_id, there.parameters, size)
         rows = [stored(self._dataset, i) for i in batch.index.flatten().tolist()]
         photos, masks = (self._send(np.stack(arrays)) for arrays in zip(*rows, strict=True))
         own = torch.arange(batch.index.numel(), device=self._device).view_as(batch.index)
-        return Inputs(photos, masks, own, there.class_id, there.parameters)
+        return Inputs(photos, masks, own, there.class_id, there.parameters, size)
 
     def _send(self, array: NDArray[np.uint8]) -> Tensor:
         tensor = torch.from_numpy(array)

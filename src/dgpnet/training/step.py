@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import torch
@@ -37,12 +38,26 @@ class Inputs(NamedTuple):
     """(E,) int64."""
     parameters: Tensor
     """(E, K + 1, P) float32: how each photograph is flipped, cropped and coloured."""
+    size: int
+    """S, the side of the views."""
+
+    def of(self, change: Callable[[Tensor], Tensor]) -> Inputs:
+        """Other episodes that point into the same photographs."""
+        return self._replace(
+            indices=change(self.indices), class_id=change(self.class_id), parameters=change(self.parameters)
+        )
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All but the size."""
+        return self.photos, self.masks, self.indices, self.class_id, self.parameters
 
 
 def views(inputs: Inputs, config: TrainConfig) -> tuple[Tensor, Tensor]:
     """Photographs (E, K + 1, 3, S, S) float32 and masks (E, K + 1, S, S) uint8 of the episodes."""
     episodes = Batch(inputs.indices, inputs.class_id, inputs.parameters)
-    photos, masks = render(inputs.photos, inputs.masks, *episodes.flat(), config.network.size, plain=config.plain_views)
+    plain = config.plain_views and inputs.size == inputs.photos.shape[-1]
+    photos, masks = render(inputs.photos, inputs.masks, *episodes.flat(), inputs.size, plain=plain)
     return photos.unflatten(0, inputs.indices.shape), masks.unflatten(0, inputs.indices.shape)
 
 
@@ -100,10 +115,11 @@ class EagerStepper:
         """Gradients of the summed loss, averaged over processes; returns (E, 4) metrics of this process's episodes."""
         parts = self.config.accumulate
         rows = []
-        for i, pieces in enumerate(zip(*(tensor.chunk(parts) for tensor in inputs[2:]), strict=True)):
+        for i in range(parts):
+            piece = inputs.of(lambda tensor, i=i: tensor.chunk(parts)[i])  # type: ignore[misc]
             # Processes exchange gradients once, with the last part.
             with self.fabric.no_backward_sync(self.network, enabled=i < parts - 1):
-                rows.append(forward_backward(self.network, Inputs(inputs.photos, inputs.masks, *pieces), self.config))
+                rows.append(forward_backward(self.network, piece, self.config))
         return torch.cat(rows)
 
     @torch.no_grad()
