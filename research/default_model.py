@@ -5,9 +5,10 @@
     python -m research.default_model recalibrate --model default --data DATA --out RUNS
     python -m research.default_model absence --model default --data DATA          # without the object
 
-DATA holds VOC2012/, many/, clothing/, cutouts/ and, to measure on, coco/ and coco-mini-episodes.json; DIR holds
-resnet50.safetensors and efficientnet_lite0.safetensors as `dgpnet weights fetch` writes them. Variants are chosen by
-classes of PASCAL, `many` and `clothing` that were not trained on; COCO-mini is only ever measured.
+DATA holds VOC2012/, many/ (its first two shards), more/ (the other three, without the sets in APART), apart/ (those
+sets), clothing/, cutouts/ and, to measure on, coco/ and coco-mini-episodes.json; DIR holds resnet50.safetensors and
+efficientnet_lite0.safetensors as `dgpnet weights fetch` writes them. Variants are chosen by classes of PASCAL, `many`
+and `clothing` and by whole sets, `apart`, that were not trained on; COCO-mini is only ever measured.
 """
 
 from __future__ import annotations
@@ -35,6 +36,14 @@ from research.absence import QUIET, absent
 
 #: The fold of each source whose classes are held out while variants are compared.
 HELD_OUT = {"pascal": 1, "many": 0, "clothing": 0}
+#: Sets of thin and small things, of kinds that no other set shows: held out whole.
+APART = (
+    *("rice_root", "track_line", "aerial_road_japan", "coffee_leaf_spots", "ballscrew_pitting", "em_particles"),
+    *("pipe_ends", "surgical_tools", "hieratic_signs", "power_line", "neurite", "cell_junction", "suture"),
+    *("running_track", "rocket", "fabric_defect"),
+)
+#: A further side, as fitting may choose one, at which these are measured too.
+LARGE, FINE = 704, ("many", "apart")
 #: Test classes of PASCAL's folds with enough photographs in PASCAL-5i-mini; fold 0 has none.
 PASCAL_CLASSES = {1: ("cat", "chair", "cow"), 2: ("dog", "horse", "person"), 3: ("sheep", "sofa")}
 COMPOSITES = 3000
@@ -64,13 +73,16 @@ SMALL = (
     "network.decoder_width=96",
 )
 
+#: Sides of views for which one step each is drawn.
+SIZES = "sizes=[256,384,384,384,512,704]"
+
 #: A decoder that lets the file fit into the package.
 LIGHT = "network.decoder_width=128"
 
 #: What each variant changes in the paper's recipe, or in the variant that it names with a plus: settings as `dgpnet
 #: train --set` takes them. "strong" stands for the recipe of that name in place of the paper's: it is what ships, and
-#: the variants before it are the steps that led there. "mixture" takes all sources, not PASCAL alone; "augment" crops,
-#: turns and colours; "objects" adds composites of PASCAL's objects to those of fruit.
+#: the variants before it are the steps that led there. "mixture" takes all sources, not PASCAL alone, "more" further
+#: sets besides; "augment" crops, turns and colours; "objects" adds composites of PASCAL's objects to those of fruit.
 VARIANTS: dict[str, tuple[str, ...]] = {
     "paper": ("projection=random",),
     "principal": ("projection=principal",),
@@ -106,6 +118,12 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "small": ("+light", *SMALL),
     "combined": ("strong", "mixture", LIGHT),
     "combined-small": ("+combined", *SMALL),
+    "wide": ("+combined", "more"),
+    "sized": ("+wide", SIZES),
+    "wide-small": ("+wide", *SMALL),
+    "sized-small": ("+sized", *SMALL),
+    "sized-lite2": ("+sized", "network.encoder=efficientnet_lite2"),
+    "sized-small-livelier": ("+sized-small", "encoder_rate=2e-5"),
 }
 
 
@@ -123,6 +141,10 @@ def configuration(
             Source("folder", str(root / "clothing"), weight=0.5, fold=folds["clothing"]),
             Source("composites", cutouts, weight=0.5, options={"photographs": COMPOSITES}),
         ]
+    if "more" in marks:
+        sources[0] = dataclasses.replace(sources[0], weight=1.5)  # its share stays a third
+        sources.append(Source("folder", str(root / "more"), weight=1.0))
+        sources += [] if hold_out else [Source("folder", str(root / "apart"), weight=0.25)]
     if "objects" in marks:
         objects = {"name": "pascal", "root": pascal, "fold": folds["pascal"]}
         sources.append(
@@ -171,22 +193,29 @@ def test_sets(
         ),
         "many": data.build("folder", root / "many", fold=0, split="test", size=size, cache=cache),
         "clothing": data.build("folder", root / "clothing", fold=0, split="test", size=size, cache=cache),
+        "apart": data.build("folder", root / "apart", split="test", size=size, cache=cache),
     }
     return {name: data.trainable(dataset, shots)[0] for name, dataset in built.items()}
 
 
 def measure(network: DGPNet, sets: dict[str, Dataset], episodes: int) -> Figures:
     """In percent, on each set at 1 and 5 shots: mIoU, and how many photographs without the object stay empty."""
-    found: Figures = {"miou": {}, "quiet": {}}
+    found: Figures = {"miou": mious(network, sets, episodes), "quiet": {}}
     for name, dataset in sets.items():
-        options = EvaluationOptions(shots=SHOTS, episodes=episodes, precision=_precision(network), batch=96)
-        results = evaluate(network, dataset, options)
-        found["miou"][name] = {str(k): round(100 * r.miou.mean, 2) for k, r in results.shots.items()}
         drawn = data.episodes(dataset, seed=0, indices=range(episodes // 2), max_shots=max(SHOTS))
         lacking = data.absent_episodes(dataset, drawn, seed=0)
-        counted = {str(k): calibrate.count(network, dataset, lacking, k, _precision(network), 96) for k in SHOTS}
+        counted = {str(k): calibrate.count(network, dataset, lacking, k, _precision(network), 32) for k in SHOTS}
         found["quiet"][name] = {k: _quiet(counts) for k, counts in counted.items()}
     return found
+
+
+def mious(
+    network: DGPNet, sets: dict[str, Dataset], episodes: int, *, batch: int = 32
+) -> dict[str, dict[str, float | None]]:
+    """In percent, on each set at 1 and 5 shots."""
+    options = EvaluationOptions(shots=SHOTS, episodes=episodes, precision=_precision(network), batch=batch)
+    found = {name: evaluate(network, dataset, options).shots for name, dataset in sets.items()}
+    return {name: {str(k): round(100 * r.miou.mean, 2) for k, r in shots.items()} for name, shots in found.items()}
 
 
 def _precision(network: DGPNet) -> str:
@@ -224,7 +253,8 @@ def compare(
     cache: Path | None = None,
 ) -> None:
     """Train variants without the held-out classes, and measure them on those."""
-    sets: dict[str, Dataset] | None = None
+    sets: dict[str, Dataset] = {}
+    large: dict[str, Dataset] = {}
     for name in only.split(","):
         config = configuration(name, root, encoders, hold_out=True, iterations=iterations, seed=seed, fold=fold)
         start = time.perf_counter()
@@ -234,6 +264,8 @@ def compare(
         network = weights.load(model, device=find_device())
         sets = sets or test_sets(root, network.config.size, cache, fold=fold)
         found = measure(network, sets, episodes)
+        large = large or {name: one for name, one in test_sets(root, LARGE, cache, fold=fold).items() if name in FINE}
+        found["large"] = mious(network, large, episodes, batch=16)
         seconds = {"training": round(trained), "measuring": round(time.perf_counter() - start - trained)}
         budget = {"iterations": iterations, "seed": seed, "fold": fold, "episodes": episodes}
         _append(out / "variants.jsonl", {"variant": name, **budget, "seconds": seconds, **found})
