@@ -43,7 +43,7 @@ APART = (
     *("running_track", "rocket", "fabric_defect"),
 )
 #: A further side, as fitting may choose one, at which these are measured too.
-LARGE, FINE = 704, ("many", "apart")
+LARGE, FINE = 640, ("many", "apart")
 #: Test classes of PASCAL's folds with enough photographs in PASCAL-5i-mini; fold 0 has none.
 PASCAL_CLASSES = {1: ("cat", "chair", "cow"), 2: ("dog", "horse", "person"), 3: ("sheep", "sofa")}
 COMPOSITES = 3000
@@ -74,7 +74,7 @@ SMALL = (
 )
 
 #: Sides of views for which one step each is drawn.
-SIZES = "sizes=[256,384,384,384,512,704]"
+SIZES = "sizes=[256,384,384,384,512,640]"
 
 #: A decoder that lets the file fit into the package.
 LIGHT = "network.decoder_width=128"
