@@ -117,17 +117,23 @@ class TestEveryLearner:
             learner.learn(*support(learner)).without(K)
 
 
-def test_likeness_is_the_cosine_to_the_mean_direction_of_what_was_shown() -> None:
+def test_likeness_is_the_cosine_of_the_mean_direction_of_what_was_found_to_that_of_what_was_shown() -> None:
     learner = Similarity()
     x, y = support(learner)
     q = torch.randn(B, 4, 4, D, dtype=torch.float64)
-    found = learner.learn(x, y).likeness(q)
+    where = torch.rand(B, y.shape[3], 4, 4, dtype=torch.float64)
+    likeness = learner.learn(x, y).likeness(q, where)
     directions = F.normalize(x, dim=-1).flatten(1, 2)
     for b in range(B):
         for c in range(y.shape[3]):
             share = y[b, ..., c, 0].flatten()
             mean = (share[:, None] * directions[b]).sum(0) / share.sum()
-            assert_equal(found[b, c], F.cosine_similarity(q[b], mean.expand_as(q[b]), dim=-1))
+            weight = where[b, c] / where[b, c].sum()
+            seen = (F.normalize(q[b], dim=-1) * weight[..., None]).sum((0, 1))
+            assert_equal((likeness[b, c] * weight).sum(), F.cosine_similarity(seen, mean, dim=0))
+            # And of two places, that one is liker which has the larger cosine.
+            cosines = F.cosine_similarity(q[b], mean.expand_as(q[b]), dim=-1)
+            assert_equal(likeness[b, c] / likeness[b, c, 0, 0], cosines / cosines[0, 0])
 
 
 def test_prototype_is_the_masked_mean_of_features() -> None:

@@ -26,18 +26,18 @@ def points_of(concept):
 
 
 def by_hand(concept, c):
-    """Mean cosine of what is painted in an example to the mean of what is painted in all others, point by point."""
+    """Cosine of the mean of what is painted in an example to that of what is painted in all others, point by point."""
     each = [[(x, float(m[p, c])) for p, x in enumerate(xs)] for xs, m in points_of(concept)]
     found = []
     for i, own in enumerate(each):
         mean = sum(x * w for j, other in enumerate(each) if j != i for x, w in other)
-        total = sum(w for _, w in own)
-        if total > 0:
-            found.append(sum(float(x @ (mean / mean.norm())) * w for x, w in own) / total)
+        if sum(w for _, w in own) > 0:
+            here = sum(x * w for x, w in own)
+            found.append(float(here @ mean / (here.norm() * mean.norm())))
     return found
 
 
-def test_it_is_the_mean_cosine_of_each_example_to_the_others(segmenter):
+def test_it_is_how_like_the_others_each_example_is_in_the_mean(segmenter):
     photos, masks = scenes(4, classes=2)
     masks[1][masks[1] == 2] = 0  # not every example shows both
     concept = segmenter.learn(photos, masks, classes=["mug", "spoon"])
@@ -81,8 +81,9 @@ def test_the_shift_is_what_makes_examples_most_probable(segmenter):
     points = points_of(concept)
     sums = sum((m[:, :1].T @ x)[0] for x, m in points)
     usual = np.mean([float(m[:, 0].mean()) for _, m in points[:3]])
-    likest = torch.sort(points[3][0] @ (sums / sums.norm()), descending=True).values
-    lacking = likest[: max(1, round(usual * len(likest)))].mean().item()
+    likest = torch.argsort(points[3][0] @ sums, descending=True)[: max(1, round(usual * len(points[3][0])))]
+    mean = points[3][0][likest].mean(0)
+    lacking = float(mean @ sums / (mean.norm() * sums.norm()))
     there = [BELIEF.usual + BELIEF.several[1] * (value - np.mean(own)) for value in own]
     absent = BELIEF.usual + BELIEF.several[1] * (lacking - np.mean(own))
 

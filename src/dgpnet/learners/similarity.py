@@ -56,10 +56,18 @@ class LearnedSimilarity:
     def novelty(self, x: Tensor, maps: Tensor) -> Tensor:
         return x.new_zeros(x.shape[:3])
 
-    def likeness(self, x: Tensor) -> Tensor:
-        """Query features (Q, H, W, D) -> (Q, C, H, W): cosine to the mean of what was shown of each class."""
+    def likeness(self, x: Tensor, found: Tensor) -> Tensor:
+        """Query features (Q, H, W, D) and how much of each point was found to be a class (Q, C, H, W) in [0, 1]
+        -> (Q, C, H, W), whose mean over what was found is the cosine of two means: of directions there, and of those
+        that were shown of the class."""
         with full_precision(x.device):
-            return _to_prototype(F.normalize(at_least_float32(x), dim=-1), *self.some(Similarity.MOST))
+            directions, found = F.normalize(at_least_float32(x), dim=-1), at_least_float32(found)
+            sums = torch.einsum("qhwd,qchw->qcd", directions, found)
+            # The mean of directions is shorter than 1, the more so the more they differ.
+            shorter = sums.norm(dim=-1) / found.sum((-2, -1)).clamp(min=TINY)
+            cosines = _to_prototype(directions, *self.some(Similarity.MOST))
+            likeness: Tensor = cosines / shorter.clamp(min=TINY)[..., None, None]
+            return likeness
 
     def some(self, most: int) -> tuple[Tensor, Tensor]:
         """x and m of all support points, or of at most so many, evenly spaced."""

@@ -136,8 +136,9 @@ class Answer(NamedTuple):
     logits     (N, C, 2, H, W)
     novelty    (N, H, W) in [0, 1]: the posterior's standard deviation over the prior's, averaged over the levels; 0 for
                learners that have none
-    likeness   (N, C, H, W): cosine of the encoder's own features to the mean of what was shown of the class, at the
-               deepest level; 0 for networks without `Config.similarity`
+    likeness   (N, C, H, W): its mean over what was found is the cosine of the encoder's own features, averaged there,
+               to the mean of what was shown of the class, at the deepest level; 0 for networks without
+               `Config.similarity`
     """
 
     logits: Tensor
@@ -294,7 +295,7 @@ class DGPNet(nn.Module):
             name = f"{max(self.config.levels)}_similarity"
             shown = memory.learned[name]
             assert isinstance(shown, LearnedSimilarity)
-            likeness = _resize(shown.likeness(points[name]).float(), size)
+            likeness = _resize(shown.likeness(points[name], _found(logits, branches[name].stride)).float(), size)
         return Answer(logits, novelty, likeness)
 
     def forward(self, support_photos: Tensor, support_masks: Tensor, query: Tensor) -> Tensor:
@@ -339,6 +340,14 @@ class DGPNet(nn.Module):
             "decoder": self.decoder,
         }
         return {name: sum(p.numel() for p in block.parameters()) if block else 0 for name, block in blocks.items()}
+
+
+def _found(logits: Tensor, stride: int) -> Tensor:
+    """Logits (N, C, 2, H, W) -> (N, C, H / stride, W / stride): how much of each cell is found to be the class; where
+    nothing is, how probable it is."""
+    margin = (logits[:, :, 1] - logits[:, :, 0]).float()
+    sure, probable = (F.avg_pool2d(one, stride) for one in ((margin > 0).float(), margin.sigmoid()))
+    return torch.where(sure.amax((-2, -1), keepdim=True) > 0, sure, probable)
 
 
 def _resize(x: Tensor, size: tuple[int, ...] | torch.Size) -> Tensor:

@@ -19,15 +19,13 @@ from dgpnet.segmenter.calibration import Belief
 DIFFERENT = 1.0
 #: Steps of Newton's method, which needs five.
 STEPS = 20
-#: Keeps a division by an empty mask finite.
-TINY = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Kinship:
     """Of C classes, float64 or bool, each (C,).
 
-    own       mean cosine of the painted parts of an example to those of all others; 0 where one example shows the class
+    own       mean cosine of the painted part of an example to those of all others; 0 where one example shows the class
     several   whether more than one does
     shift     what is added to the log-odds of presence, by what examples left out, and photographs without the class,
               should have got
@@ -47,11 +45,10 @@ def kinship(memory: Memory, belief: Belief | None) -> Kinship | None:
     assert isinstance(learned, LearnedSimilarity)
     points, shares = (part[0].double().split(learned.points) for part in (learned.x, learned.m))
     sums = torch.stack([m.mT @ x for x, m in zip(points, shares, strict=True)])  # (K, C, D)
-    weights = torch.stack([m.sum(0) for m in shares])  # (K, C)
-    shown = weights > 0
+    shown = torch.stack([m.sum(0) > 0 for m in shares])  # (K, C)
     several = shown.sum(0) > 1
     others = F.normalize(sums.sum(0) - sums, dim=-1)
-    likeness = (sums * others).sum(-1) / weights.clamp(min=TINY)  # (K, C): of each example to the others
+    likeness = (F.normalize(sums, dim=-1) * others).sum(-1)  # (K, C): of each example to the others
     own = torch.where(several, (likeness * shown).sum(0) / shown.sum(0).clamp(min=1), 0.0)
     shift = torch.zeros_like(own)
     if belief is not None:
@@ -59,16 +56,18 @@ def kinship(memory: Memory, belief: Belief | None) -> Kinship | None:
         for c in several.nonzero()[:, 0].tolist():
             here = shown[:, c]
             usual = torch.stack([m[:, c].mean() for m in shares])[here].mean()
-            lacking = [_best(points[i] @ prototypes[c], usual) for i in (~here).nonzero()[:, 0].tolist()]
+            lacking = [_best(points[i], prototypes[c], usual) for i in (~here).nonzero()[:, 0].tolist()]
             without = torch.stack(lacking) if lacking else own.new_zeros(0)
             shift[c] = _shift(likeness[here, c] - own[c], without - own[c], belief)
     return Kinship(own, several, shift)
 
 
-def _best(likeness: Tensor, share: Tensor) -> Tensor:
-    """Of a photograph without the class: the mean of the likest points (P,), as many as the class usually has."""
-    count = max(1, round(float(share) * len(likeness)))
-    return likeness.topk(count).values.mean()
+def _best(points: Tensor, prototype: Tensor, share: Tensor) -> Tensor:
+    """Of a photograph without the class, points (P, D): cosine of the mean of the likest of them, as many as the class
+    usually has, to the prototype (D,)."""
+    count = max(1, round(float(share) * len(points)))
+    likest = points[(points @ prototype).topk(count).indices]
+    return F.normalize(likest.sum(0), dim=0) @ prototype
 
 
 def _shift(there: Tensor, lacking: Tensor, belief: Belief) -> Tensor:
