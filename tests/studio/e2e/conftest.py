@@ -14,8 +14,9 @@ from dgpnet.cli import COMMANDS
 from tests.studio.e2e.desk import ARGUMENTS, Desk, Server, browser_path, serving
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """Closed with each file of tests: as long as Playwright runs, no other test of this process may use asyncio."""
     playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
     pytest.importorskip("fastapi", reason="the studio extra is not installed")
     path = browser_path()
