@@ -90,6 +90,12 @@ class LabelStudio:
         return Response(status_code=404)
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that is busy with other tests may take longer to learn than Label Studio would wait."""
+    monkeypatch.setattr("dgpnet.backends.label_studio.SETUP", 25.0)
+
+
 @pytest.fixture(scope="session")
 def segmenter() -> Segmenter:
     return tiny_segmenter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -76,6 +77,18 @@ def test_a_setup_says_what_is_missing(desk: Desk, caplog):
     assert "add <Image" in answer.json()["detail"]
     assert "Project 7 cannot be connected" in caplog.text
     assert desk.setup(project="../7.1").status_code == 422
+
+
+def test_a_setup_is_answered_in_time_though_something_is_still_being_learned(desk: Desk, monkeypatch):
+    desk.paint(0)
+    first, gate = version(desk), threading.Event()
+    desk.mind._learning.put(lambda: gate.wait(20))
+    desk.paint(1)
+    with monkeypatch.context() as hasty:
+        hasty.setattr("dgpnet.backends.label_studio.SETUP", 0.1)
+        assert version(desk) is None
+    gate.set()
+    assert version(desk) not in (None, first)
 
 
 def test_predictions_are_what_the_concept_finds(desk: Desk, segmenter: Segmenter):

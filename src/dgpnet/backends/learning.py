@@ -208,7 +208,8 @@ class Mind:
             self._ask(project)
             fitted = self._anew(project, project.interface, project.examples(), fit=True)
             if fitted is not None:
-                project.became(fitted)
+                # After whatever is being learned now, which would take its place.
+                self._learning.put(lambda: project.became(fitted)).result()
                 self.tell(f"Project {project.number}: fitted to {len(fitted.keys)} photographs.")
             self.follow(project)  # what was painted meanwhile
         except Error as error:
