@@ -165,9 +165,9 @@ def test_a_hundred_parts_of_twelve_megapixels_take_well_under_a_second() -> None
         for column in range(10):
             corner = 300 * row, 400 * column
             mask[corner[0] : corner[0] + part.shape[0], corner[1] : corner[1] + part.shape[1]] = part
-    start = time.perf_counter()
+    start = time.process_time()
     assert len(outlines.polygons(mask, simplify=1.0)) == 100
-    assert time.perf_counter() - start < 2  # 0.2 s on an idle machine
+    assert time.process_time() - start < 2  # 0.2 s on an idle machine
 
 
 @pytest.mark.slow
@@ -175,8 +175,8 @@ def test_a_mask_of_4096_by_4096_takes_seconds(rng: np.random.Generator) -> None:
     field = np.kron(rng.normal(size=(128, 128)), np.ones((32, 32)))
     y, x = np.mgrid[0:4096, 0:4096]
     mask = field + np.sin(x / 7) + np.cos(y / 9) > 0.5
-    start = time.perf_counter()
+    start = time.process_time()
     polygons, parts = outlines.polygons(mask), sum(1 for _ in outlines.parts(mask))
-    assert time.perf_counter() - start < 30
+    assert time.process_time() - start < 30
     assert len(polygons) == parts
     np.testing.assert_array_equal(filled(polygons, mask.shape), mask)

@@ -148,10 +148,10 @@ def test_whole_numbers_may_have_been_fractions() -> None:
 @pytest.mark.parametrize("fill", [shapes.fill_polygon, shapes.fill_outline, shapes.fill_as_coco])
 def test_a_zigzag_of_100_000_corners_is_refused_before_it_is_drawn(fill: Callable[..., Runs]) -> None:
     zigzag = np.stack([np.arange(100_000) % 4000, np.arange(100_000) % 2 * 3999], 1).astype(float)
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(Error, match=r"a\.json: its shapes have too many corners"):
         fill(zigzag, (4000, 4000), Work("a.json"))
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 def test_drawing_the_same_large_shape_over_and_over_is_refused() -> None:

@@ -299,9 +299,9 @@ def test_a_batch_takes_little_time(toy) -> None:
     sample_batch(dataset, 0, 0, 8, 5, augmentation=STRONG)
     times = []
     for step in range(50):
-        start = time.perf_counter()
+        start = time.process_time()
         sample_batch(dataset, 0, step, 8, 5, augmentation=STRONG)
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     assert np.median(times) < 5e-3  # one millisecond on an idle machine
 
 
