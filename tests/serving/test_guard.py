@@ -164,24 +164,26 @@ def test_a_slow_body_is_given_up() -> None:
                     answer = connection.recv(1000)
             assert answer.startswith(b"HTTP/1.1 408")
             assert time.monotonic() - start < 3
-        assert client.post("/upload", content=b"x" * 900).status_code == 200
+        assert client.get("/").status_code == 200
 
 
 def test_a_head_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running_module, "HEAD", 0.5)
     with guarded() as client, raw(client, "GET / HTTP/1.1", "Host: localhost") as connection:
-        connection.settimeout(5)
-        for _ in range(3):
-            time.sleep(0.1)
-            connection.sendall(b"X-More: 1\r\n")
-        assert connection.recv(100) == b"", "closed without an answer"
+        connection.settimeout(10)
+        with suppress(ConnectionError):  # closed while another line was on its way
+            for _ in range(3):
+                time.sleep(0.1)
+                connection.sendall(b"X-More: 1\r\n")
+            assert connection.recv(100) == b"", "closed without an answer"
 
 
 def test_too_many_requests_at_once_are_told_to_come_again() -> None:
     with guarded(limits=Limits(open=1)) as client:
         with raw(client, "POST /upload HTTP/1.1", "Host: localhost", "Content-Length: 9", "", body=b"a") as slow:
-            time.sleep(0.3)
-            answer = client.get("/")
+            end = time.monotonic() + 10
+            while (answer := client.get("/")).status_code == 200 and time.monotonic() < end:
+                pass  # the slow one has not arrived yet
             problem(answer, 503)
             assert answer.headers["retry-after"] == "1"
             slow.sendall(b"b" * 8)

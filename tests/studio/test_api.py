@@ -311,7 +311,10 @@ def running(folder, segmenter):
     """A studio of its own, and a client."""
     with open_studio(segmenter, folder) as studio:
         guard = Guard(application(studio), Access.of("127.0.0.1"), limits())
-        with serving(guard, stop=[studio.hub.close]) as address, httpx.Client(base_url=f"{address}/api/v1/") as one:
+        with (
+            serving(guard, stop=[studio.hub.close]) as address,
+            httpx.Client(base_url=f"{address}/api/v1/", timeout=30) as one,
+        ):
             yield one
 
 
@@ -321,13 +324,14 @@ def test_after_a_restart_nothing_is_found_anew(folder, segmenter):
         with running(folder, segmenter) as one:
             if not marks:
                 names = {each["name"]: each["id"] for each in one.get("photographs").json()["items"]}
-                paint(one, names, "0.png")
+                paint(one, names, "0.png", "1.png")
                 learned(one)
-            until(lambda one=one: one.get("concept").status_code == 200)
+            # The estimate comes once it is known what is still to be found.
+            until(lambda one=one: one.get("concept").is_success and one.get("concept").json()["estimate"])
             quiet(one)
-        found = (folder / ".dgpnet").rglob("*.png")
-        marks.append({path.name: path.stat().st_mtime_ns for path in found if "found" in path.parts})
-    assert marks[0] == marks[1] and len(marks[0]) == 5
+        found = [path for part in ("masks", "uncertainty") for path in (folder / ".dgpnet/found" / part).rglob("*.png")]
+        marks.append({path: path.stat().st_mtime_ns for path in found})
+    assert marks[0] == marks[1] and len(marks[0]) == 2 * 4
 
 
 def test_fitting_goes_on_in_the_background_and_what_is_painted_later_extends_it(client, ids):
@@ -487,7 +491,7 @@ def test_events_tell_what_others_do(client, ids):
     thread = threading.Thread(target=listen, daemon=True)
     thread.start()
     assert up.wait(10)
-    with httpx.Client(base_url=client.base_url) as other:
+    with httpx.Client(base_url=client.base_url, timeout=30) as other:
         paint(other, ids, "0.png")
     thread.join(10)
     assert not thread.is_alive()
