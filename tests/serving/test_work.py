@@ -66,6 +66,26 @@ def test_too_much_work_is_refused_and_not_piled_up() -> None:
     held.gate.set()
 
 
+def test_work_that_takes_long_lets_pass_what_is_more_urgent() -> None:
+    held, done = Held(), []
+    worker = held.worker
+
+    def long() -> None:
+        for part in range(3):
+            done.append(f"part {part}")
+            if part == 0:
+                for name, priority in (("soon", 1), ("as urgent", 2), ("now", 0), ("later", 3)):
+                    several.append(worker.put(lambda name=name: done.append(name), priority=priority))
+            worker.let_pass(2)
+
+    several = [worker.put(long, priority=2)]
+    held.gate.set()
+    several[0].result(10)
+    for one in several:
+        one.result(10)
+    assert done == ["part 0", "now", "soon", "part 1", "part 2", "as urgent", "later"]
+
+
 def test_one_failure_harms_no_other() -> None:
     worker = Worker("model")
     failed = worker.put(lambda: 1 // 0)

@@ -79,6 +79,15 @@ class Worker:
             self._lock.notify_all()
         return future
 
+    def let_pass(self, priority: int) -> None:
+        """For work of this priority that takes long, between two parts of it: what is more urgent is done now."""
+        while True:
+            with self._lock:
+                if not self._pieces or self._pieces[0].priority >= priority:
+                    return
+                piece = self._pieces.pop(0)
+            _do(piece)
+
     def drop(self, key: Hashable) -> None:
         """Drop what waits under this key."""
         with self._lock:

@@ -489,6 +489,7 @@ class Mind:
                 self._features[record.key, record.stamp] = seen.features
             while len(self._features) > FEATURES:
                 self._features.popitem(last=False)
+            self.worker.let_pass(SUGGEST)  # a stroke must not wait for all of them
         known = ((one, self._features.get((one.key, one.stamp))) for one in records)
         return [(record, features) for record, features in known if features is not None]
 

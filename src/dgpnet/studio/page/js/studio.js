@@ -50,6 +50,7 @@ export class Studio extends EventTarget {
     this.value = null;
     this.connected = true;
     this.learning = false;
+    this.suggesting = false;
     /** When the last stroke ended; 0 where the new mask has come since. */
     this.strokeEnded = 0;
     this.turn = 0;
@@ -331,7 +332,12 @@ export class Studio extends EventTarget {
 
   /** @returns {Promise<any>} what to look at next, and why */
   async next() {
+    if (this.suggesting) return null;
+    this.suggesting = true;
+    this.tell("suggesting");
     const suggestion = await this.attempt(() => get("suggestion", {}, { patience: LONG }));
+    this.suggesting = false;
+    this.tell("suggesting");
     if (suggestion?.photograph) this.know(suggestion.photograph);
     return suggestion;
   }

@@ -17,6 +17,7 @@ export const texts = {
     whatNextTip: "Bring the photograph that teaches the model most",
     learn: "Learn",
     learning: "Learning …",
+    looking: "Looking …",
     learnAgain: "Learn again",
     learnTip: "Learn from everything that is painted, then find it everywhere else",
     learnNothing: "Paint something first: on any photograph",
@@ -49,7 +50,7 @@ export const texts = {
     tolerance: "Tolerance",
     needsLearning: "“Similar” needs a learned model; until then the enclosed area is filled.",
     hints: {
-      brush: "Paint. Ctrl erases, Shift draws a straight line.",
+      brush: "Ctrl erases, Shift draws a line.",
       eraser: "Erase what is not part of it.",
       polygon: "Click corner by corner. Enter or the first corner closes it, Backspace takes one back.",
       lasso: "Draw around it; Ctrl takes the area away.",

@@ -27,7 +27,7 @@ export function makeOptions(root, { studio, settings }) {
     parts.click.hidden = name !== "click";
     parts.erase.hidden = !["brush", "polygon", "lasso", "fill"].includes(name);
     const fill = settings.get("fill") === "similar" && studio.concept ? "fillSimilar" : "fillEnclosed";
-    hint.textContent = texts.options.hints[name === "fill" ? fill : name];
+    hint.textContent = hint.title = texts.options.hints[name === "fill" ? fill : name];
   };
   settings.follow(["tool", "fill"], show);
   studio.addEventListener("concept", show);

@@ -15,6 +15,7 @@ export function makeTop(root, { studio, strip, stage, shortcuts }) {
   const previous = iconButton({ icon: "left", label: texts.top.previous, key: "←" }, { onclick: () => strip.turn(-1) });
   const next = iconButton({ icon: "right", label: texts.top.next, key: "→" }, { onclick: () => strip.turn(1) });
   const saved = h("span", { class: "saved", "data-tip": texts.unsent.savedTip });
+  const whatNextText = h("span", {}, texts.top.whatNext);
   const whatNext = h(
     "button",
     {
@@ -26,7 +27,7 @@ export function makeTop(root, { studio, strip, stage, shortcuts }) {
       onclick: () => strip.whatNext(),
     },
     icon("next"),
-    h("span", {}, texts.top.whatNext),
+    whatNextText,
   );
   const learnText = h("span", {}, texts.top.learn);
   const learn = h(
@@ -91,6 +92,11 @@ export function makeTop(root, { studio, strip, stage, shortcuts }) {
     // Once it has learned, it follows by itself: the button steps back.
     learn.classList.toggle("primary", !studio.concept || studio.learning);
   };
+  const showSuggesting = () => {
+    whatNextText.textContent = studio.suggesting ? texts.top.looking : texts.top.whatNext;
+    set(whatNext, "aria-busy", studio.suggesting ? "true" : null);
+    whatNext.classList.toggle("busy", studio.suggesting);
+  };
   const showSaved = () => {
     const count = studio.masks.unsent;
     saved.hidden = !studio.masks.outbox;
@@ -105,6 +111,7 @@ export function makeTop(root, { studio, strip, stage, shortcuts }) {
   studio.addEventListener("project", showProject);
   for (const type of ["current", "document", "photograph", "list"]) studio.addEventListener(type, showCurrent);
   for (const type of ["classes", "concept", "settled", "current"]) studio.addEventListener(type, showLearn);
+  studio.addEventListener("suggesting", showSuggesting);
   for (const type of ["unsent", "connection", "current"]) studio.addEventListener(type, showSaved);
   showLearn();
   showSaved();
