@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dgpnet.annotations import brush
 from dgpnet.annotations.shapes import paint
+from dgpnet.backends.learning import others
 from dgpnet.segmenter import Concept, Segmenter
 from dgpnet.serving import Access, Guard, serving
 from tests.backends.conftest import (
@@ -300,6 +301,20 @@ def test_a_click_proposes_a_region_before_anything_is_learned(desk: Desk):
     assert (region["type"], region["from_name"]) == ("brushlabels", "paint")
     rows, columns = np.nonzero(truth(5))
     assert mask_of(answer["result"], "mug")[int(rows.mean()), int(columns.mean())]
+
+
+def test_a_click_does_not_hear_of_its_own_photograph_that_all_but_what_is_painted_is_nothing(desk: Desk):
+    desk.paint(0)
+    version(desk)
+    (project,) = desk.mind.projects.values()
+    assert project.learned is not None
+    assert others(project.learned, 0) is None
+    assert others(project.learned, 1) is project.learned.concept
+    desk.paint(1)
+    version(desk)
+    left = others(project.learned, 0)
+    assert left is not None and left.examples == 1
+    assert results(desk.predict(0, context={"result": [click(0)]}))
 
 
 def test_a_click_that_says_not_this_takes_away(desk: Desk):

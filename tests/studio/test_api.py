@@ -63,9 +63,12 @@ def quiet(client):
 # -- masks -------------------------------------------------------------------------------------------------------------
 
 
+STROKE = {"x": 2, "y": 3, "width": 4, "height": 2, "runs": [1, 2, 1]}
+
+
 def test_a_stroke_is_painted_told_and_found_again(client, ids):
     client.post("classes", json={"name": "box"})
-    stroke = {"x": 2, "y": 3, "width": 4, "height": 2, "runs": [1, 2, 1], "base": "empty", "stroke": "s1"}
+    stroke = {**STROKE, "base": "empty", "stroke": "s1"}
     answer = client.patch(f"photographs/{ids['0.png']}/mask", json=stroke)
     assert answer.status_code == 200
     assert answer.json()["photograph"]["state"] == "painted"
@@ -134,7 +137,7 @@ def test_what_is_no_mask_is_refused(client, ids, kind, content, status):
 )
 def test_what_is_no_stroke_is_refused(client, ids, change):
     client.post("classes", json={"name": "box"})
-    stroke = {"x": 2, "y": 3, "width": 4, "height": 2, "runs": [1, 2, 1], "base": "empty"} | change
+    stroke = {**STROKE, "base": "empty"} | change
     answer = client.patch(f"photographs/{ids['0.png']}/mask", json=stroke)
     assert answer.status_code in (400, 422)
 
@@ -304,6 +307,18 @@ def test_maps_proposals_and_suggestions(client, ids):
     assert client.get("suggestion").json()["photograph"]["id"] != ids["0.png"]
     summary = client.get("summary").json()
     assert sum(summary["scores"]) == 5 and summary["classes"][0]["photographs"] >= 1
+
+
+def test_a_photograph_that_is_half_painted_does_not_say_that_the_rest_of_it_is_nothing(client, ids, studio):
+    mind = studio.mind
+    mine, other = (studio.project.record(ids[name]) for name in ("0.png", "1.png"))
+    paint(client, ids, "0.png")
+    learned(client)
+    assert mind._others(mind.learned, mine) is None, "a click proposes what it would have before"
+    assert mind._others(mind.learned, other) is mind.learned.concept
+    paint(client, ids, "1.png")
+    until(lambda: client.get("concept").json()["examples"] == 2)
+    assert mind._others(mind.learned, mine).examples == 1
 
 
 @contextmanager

@@ -275,7 +275,8 @@ class Mind:
             label, points, stroke = pointed_at(drawn, seen.size, f"Task {task}")
             if interface.tool(label) is None:
                 raise Error(f"No BrushLabels or PolygonLabels have the label {checks.shown(label)}; add it to them.")
-            concept = learned.concept if learned is not None and label in learned.concept.classes else None
+            concept = None if learned is None else others(learned, task)
+            concept = concept if concept is not None and label in concept.classes else None
             number = 1 if concept is None else concept.classes.index(label) + 1
             mask = propose(self.segmenter, seen, points, stroke, concept, label=number)
             item = Item("", mask.astype(np.uint8), 1.0)
@@ -283,6 +284,18 @@ class Mind:
             return {"result": regions, "score": 1.0, "model_version": "" if learned is None else learned.version}
 
         return self._model.put(find, priority=CLICK)
+
+
+def others(learned: Learned, task: int) -> Concept | None:
+    """What other tasks say, if any: what is not finished says that the rest of its photograph is nothing."""
+    own = [i for i, key in enumerate(learned.keys) if key.startswith(f"{task}:")]
+    concept = learned.concept
+    try:
+        for i in reversed(own):
+            concept = concept.without(i)
+    except Error:  # there is no other, or none that shows one of the classes
+        return None
+    return concept
 
 
 def annotations_of(tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:

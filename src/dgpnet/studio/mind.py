@@ -282,14 +282,14 @@ class Mind:
         values: Mask = table[mask]
         return values
 
-    def _others(self, learned: Learned, record: Record) -> Concept:
-        """What the other examples say: one that is half painted would say that the rest of it is nothing."""
-        if record.key not in learned.keys or len(learned.keys) == 1:
+    def _others(self, learned: Learned, record: Record) -> Concept | None:
+        """What the other examples say, if any: one that is half painted would say that the rest of it is nothing."""
+        if record.key not in learned.keys:
             return learned.concept
         try:
             return learned.concept.without(learned.keys.index(record.key))
-        except Error:  # no other shows one of the classes
-            return learned.concept
+        except Error:  # there is no other, or none that shows one of the classes
+            return None
 
     def _remember(self, concept: Concept, record: Record, mark: Any, maps: Maps) -> None:
         self._maps[record.key, concept.fingerprint, mark] = maps
@@ -421,7 +421,7 @@ class Mind:
         learned = self.learned
         concept = None
         if learned is not None and learned.concept.fitted is None and value in learned.legend.values:
-            concept = learned.concept
+            concept = self._others(learned, record)
         label = 1 if concept is None else int(numbers_of(concept.legend)[value or 0])
         region = propose(self.segmenter, seen, points, concept=concept, label=label)
         rows, columns = np.flatnonzero(region.any(1)), np.flatnonzero(region.any(0))
@@ -439,7 +439,7 @@ class Mind:
         learned = self.learned
         if learned is None or value not in learned.legend.values:
             raise Problem(404, "This class has not been learned yet.")
-        concept = self._others(learned, record)
+        concept = self._others(learned, record) or learned.concept
         prepared, mark = self._photos.prepared(record, concept)
         maps = self._maps.get((record.key, concept.fingerprint, mark))
         if maps is None:

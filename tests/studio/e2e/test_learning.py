@@ -108,6 +108,29 @@ def test_a_click_proposes_a_region_that_is_painted_on_demand(tmp_path, studio, d
     assert (tab.labels() == before).all()
 
 
+def test_clicks_propose_as_well_once_something_in_the_photograph_was_learned(tmp_path, studio, desk):
+    from skimage import data
+
+    coins = np.repeat(data.coins()[..., None], 3, axis=2)
+    y, x = np.ogrid[: coins.shape[0], : coins.shape[1]]
+    tab = desk(studio(write(tmp_path / "photos", {"coins.png": coins})).address)
+    tab.add_class("coin")
+    tab.press("c")
+    overlaps = []
+    for row, column, radius in (COINS[i] for i in (0, 2, 12)):
+        coin = (y - row) ** 2 + (x - column) ** 2 <= radius**2
+        tab.click((column, row))
+        tab.until("() => dgpnet.studio.proposals.now && !dgpnet.studio.proposals.now.busy")
+        before = tab.labels()
+        tab.press("Enter")
+        tab.until("() => !dgpnet.studio.proposals.now")
+        new = (tab.labels() == 1) & (before == 0)
+        overlaps.append(float((new & coin).sum() / max(1, (new | coin).sum())))
+        tab.saved()
+        tab.learn()  # that all but these are nothing, as far as this photograph says
+    assert min(overlaps) > 0.6, overlaps
+
+
 def test_what_next_brings_another_photograph_and_says_why(tab, scenes):
     tab.go("scene-0.png")
     tab.paint_region(scenes[0][1] == 1)
