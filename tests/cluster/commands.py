@@ -8,6 +8,9 @@ from pathlib import Path
 from tests.children import environment
 from tests.tiny import tiny_checkpoint, write_photos, write_support
 
+#: Seconds after which a command hangs: a machine that is busy with other tests needs many for what takes few.
+PATIENCE = 300.0
+
 
 def prepared(here: Path) -> Path:
     """A folder with painted/, photos/ (sixty) and a model."""
@@ -32,7 +35,7 @@ def start(here: Path, *more: str) -> subprocess.Popen[str]:
 
 def gone(session: int) -> bool:
     """Whether a session has no process any more, or soon has none."""
-    for _ in range(100):
+    for _ in range(300):
         listed = subprocess.run(["ps", "-o", "stat=", "-s", str(session)], capture_output=True, text=True).stdout
         if all(state.startswith("Z") for state in listed.split()):
             return True

@@ -11,7 +11,7 @@ from dgpnet.cluster import Actors, actors, segment_dataset
 from dgpnet.errors import Error
 from dgpnet.segmenter import Concept
 from dgpnet.segmenter.folder import segment_folder
-from tests.cluster.commands import gone, lines, prepared, start
+from tests.cluster.commands import PATIENCE, gone, lines, prepared, start
 from tests.cluster.same import results
 from tests.tiny import scenes, tiny_segmenter, write_photos
 
@@ -133,7 +133,7 @@ def test_ctrl_c_ends_the_cluster_leaves_nothing_half_written_and_one_process_goe
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)
-    said, _ = process.communicate(timeout=90)
+    said, _ = process.communicate(timeout=PATIENCE)
     if process.returncode != 0:  # otherwise it was quicker than the signal
         assert process.returncode == 130
         assert "Traceback" not in said
@@ -141,7 +141,7 @@ def test_ctrl_c_ends_the_cluster_leaves_nothing_half_written_and_one_process_goe
     assert not list((here / "found").rglob(".*.part*"))
     assert gone(process.pid)
     again = start(here)
-    again.communicate(timeout=90)
+    again.communicate(timeout=PATIENCE)
     assert again.returncode == 0
     assert lines(here) >= 60
 

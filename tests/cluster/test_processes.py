@@ -13,7 +13,7 @@ from dgpnet.cluster import Processes
 from dgpnet.errors import Error
 from dgpnet.segmenter import Concept
 from dgpnet.segmenter.folder import segment_folder
-from tests.cluster.commands import gone, lines, prepared, start
+from tests.cluster.commands import PATIENCE, gone, lines, prepared, start
 from tests.cluster.same import results
 from tests.tiny import scenes, tiny_segmenter, write_photos
 
@@ -87,7 +87,7 @@ def test_ctrl_c_ends_all_processes_leaves_nothing_half_written_and_one_process_g
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    said, _ = process.communicate(timeout=60)
+    said, _ = process.communicate(timeout=PATIENCE)
     if process.returncode != 0:  # otherwise it was quicker than the signal
         assert process.returncode == 130
         assert said.strip().splitlines()[-1] == "dgpnet: interrupted; nothing is half-written."
@@ -95,7 +95,7 @@ def test_ctrl_c_ends_all_processes_leaves_nothing_half_written_and_one_process_g
     assert not list((here / "found").rglob(".*.part*"))
     assert gone(process.pid)
     again = start(here)
-    again.communicate(timeout=60)
+    again.communicate(timeout=PATIENCE)
     assert again.returncode == 0
     rows = json.loads((here / "found" / "summary.json").read_text())["photographs"]
     assert len(rows) == 60
@@ -107,7 +107,7 @@ def test_both_ways_at_once_and_strange_devices_are_refused(here):
         (["--devices", "cpu,,"], "no device"),
     ):
         process = start(here, *words)
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=PATIENCE)
         assert process.returncode == 2
         assert expected in said
     assert not (here / "found").exists()

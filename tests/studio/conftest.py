@@ -74,7 +74,7 @@ def truth(i: int) -> np.ndarray:
     return scene(i, SIZE)[1]
 
 
-def until(true: Callable[[], Any], seconds: float = 20.0) -> Any:
+def until(true: Callable[[], Any], seconds: float = 60.0) -> Any:
     """What comes back, as soon as it is something."""
     end = time.monotonic() + seconds
     while not (answer := true()):

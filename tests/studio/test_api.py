@@ -355,7 +355,7 @@ def test_fitting_goes_on_in_the_background_and_what_is_painted_later_extends_it(
     paint(client, ids, "0.png", "1.png", "3.png", "more/4.png")
     job = client.post("concept/fit", json={"seconds": 2}).json()
     assert client.post("concept/fit", json={}).status_code == 409
-    assert until(lambda: client.get(f"jobs/{job['id']}").json()["state"] == "done", 30)
+    assert until(lambda: client.get(f"jobs/{job['id']}").json()["state"] == "done")
     assert client.get("concept").json()["fitted"]
     paint(client, ids, "2.png")
     until(lambda: client.get("concept").json()["examples"] == 5)
@@ -367,7 +367,7 @@ def test_what_was_fitted_outlives_the_server(folder, segmenter):
         names = {each["name"]: each["id"] for each in one.get("photographs").json()["items"]}
         paint(one, names, "0.png", "1.png", "3.png")
         job = one.post("concept/fit", json={"seconds": 2}).json()
-        assert until(lambda: one.get(f"jobs/{job['id']}").json()["state"] == "done", 30)
+        assert until(lambda: one.get(f"jobs/{job['id']}").json()["state"] == "done")
         quiet(one)
         before = one.get("concept").json()
     with running(folder, segmenter) as one:
