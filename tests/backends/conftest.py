@@ -93,7 +93,7 @@ class LabelStudio:
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that is busy with other tests may take longer to learn than Label Studio would wait."""
-    monkeypatch.setattr("dgpnet.backends.label_studio.SETUP", 25.0)
+    monkeypatch.setattr("dgpnet.backends.label_studio.SETUP", 100.0)
 
 
 @pytest.fixture(scope="session")
@@ -152,7 +152,7 @@ def desk_of(
     guard = Guard(application(mind), Access.of("127.0.0.1"), limits())
     with ExitStack() as stack:
         address = stack.enter_context(serving(guard, stop=[mind.close]))
-        yield Desk(stack.enter_context(httpx.Client(base_url=address, timeout=30)), mind, studio)
+        yield Desk(stack.enter_context(httpx.Client(base_url=address, timeout=120)), mind, studio)
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def client(studio: Studio) -> Iterator[Any]:
     guard = Guard(application(studio), Access.of("127.0.0.1"), limits())
     with (
         serving(guard, stop=[studio.hub.close]) as address,
-        httpx.Client(base_url=f"{address}/api/v1/", timeout=30) as one,
+        httpx.Client(base_url=f"{address}/api/v1/", timeout=120) as one,
     ):
         yield one
 
