@@ -28,6 +28,7 @@ WORKLOAD = bench.Workload(
     growth_sides=(64, 96),
     growth_side=64,
     growth_examples=1,
+    inducing=(60, 12),
     photographs=4,
     copy_megabytes=1,
     matrix_side=64,
@@ -159,6 +160,13 @@ def test_growth_measures_exact_and_inducing(monkeypatch: pytest.MonkeyPatch) -> 
     assert [point["support_points"] for point in points] == [4, 4, 12, 12]
     assert all(point["query_points"] == 16 for point in points)
     assert set(growth.plots(points)) == set(growth.plot_names(points)) == {"growth-shots-time"}
+
+
+def test_inducing_points_are_as_good_as_one_by_one(measured: tuple[dict[str, object], Path]) -> None:
+    content = measured[0]["inducing"]
+    assert isinstance(content, dict)
+    assert content["left"] == pytest.approx(content["naive_left"], rel=1e-3) and content["same"] > 0.9
+    assert content["ratio"] == content["naive_ms"] / content["ours_ms"]
 
 
 def test_jpeg_files_are_as_many_as_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

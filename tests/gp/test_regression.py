@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from dgpnet.benchmark.inducing import one_by_one
 from dgpnet.errors import Error
 from dgpnet.gp import Exponential, GaussianProcess, Kernel, Linear, Posterior, SquaredExponential, regression
-from dgpnet.gp.inducing import nystroem, pivots
+from dgpnet.gp.inducing import PANEL, nystroem, pivots
 from dgpnet.gp.regression import condition_together
 from tests.tolerances import assert_equal
 
@@ -177,6 +178,33 @@ class TestInducingPoints:
             chosen.append(int(index[step]))
         residual = k - k[:, chosen] @ torch.linalg.solve(k[chosen][:, chosen], k[chosen])
         assert_equal(left, residual.diagonal().clamp(min=0))
+
+    @pytest.mark.parametrize("points", [30, PANEL + 1, 1200])
+    @pytest.mark.parametrize("name", KERNELS)
+    def test_panels_choose_what_a_step_a_point_does(self, name: str, points: int) -> None:
+        gp, (x, _) = process(name), support(3, points=points)
+        x = x * torch.tensor([0.2, 1.0, 4.0], dtype=torch.float64)[:, None, None]  # near, and hardly related
+        index, left = pivots(gp.kernel, x, 300)
+        for found, variance, one in zip(index, left, x, strict=True):
+            expected, remains = one_by_one(gp.kernel, one, 300)
+            assert found.tolist() == expected.tolist() + [-1] * (len(found) - len(expected))
+            assert_equal(variance, remains)
+
+    def test_in_single_precision_as_much_is_explained_as_by_a_step_a_point(self) -> None:
+        """Of points that are equal within rounding another one may be taken."""
+        gp, (x, _) = process(), support(points=1200, dtype=torch.float32)
+        for budget in (20, 100, 400):
+            (_, left), (_, expected) = (choose(gp.kernel, x, budget) for choose in (pivots, one_by_one))
+            assert float(left.sum()) == pytest.approx(float(expected.sum()), rel=1e-3)
+
+    def test_of_equal_points_one_is_taken(self) -> None:
+        x, _ = support(points=700)
+        index, _ = pivots(process().kernel, torch.cat([x, x]), 700)
+        assert int(index[0]) == 0 and len(set((index % 700).tolist())) == len(index)
+
+    def test_where_there_is_nothing_to_explain_one_point_is_taken(self) -> None:
+        index, left = pivots(Linear(), torch.zeros(600, D), 10)
+        assert index.tolist() == [0] and not left.any()
 
     def test_repeated_points_are_not_chosen_twice(self) -> None:
         x, y = support(points=4)

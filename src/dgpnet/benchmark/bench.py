@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from dgpnet import data, pictures, weights
-from dgpnet.benchmark import accuracy, calls, growth, naive, report, speed, timing, together
+from dgpnet.benchmark import accuracy, calls, growth, inducing, naive, report, speed, timing, together
 from dgpnet.benchmark.throughput import end_to_end
 from dgpnet.benchmark.timing import Effort
 from dgpnet.errors import Error
@@ -38,6 +38,7 @@ class Workload:
     size                  side of the photographs; the training step and end to end have their own
     compile_step          measure the training step compiled too
     growth_side           side for the curve over shots; growth_examples: shots for the curve over sides
+    inducing              points, and how many of them are chosen
     together              models of which two jobs are run at once
     studio                model that the studio is asked with; studio_sizes: photographs there, width and height
     root                  PASCAL's folder, for the section `accuracy`; empty: left out
@@ -57,6 +58,7 @@ class Workload:
     growth_sides: tuple[int, ...] = (256, 512, 1024, 2048)
     growth_side: int = 512
     growth_examples: int = 5
+    inducing: tuple[int, int] = (12_800, 1024)
     photographs: int = 600
     copy_megabytes: int = 1024
     matrix_side: int = 8192
@@ -83,6 +85,7 @@ def workload_for(
         growth_shots=(1, 2, 5, 10),
         growth_sides=(256, 512, 1024),
         growth_examples=2,
+        inducing=(3200, 512),
         photographs=64,
         copy_megabytes=128,
         matrix_side=512,
@@ -200,6 +203,11 @@ class Bench:
             pictures.save(picture, self.out / f"{name}.png")
         return points
 
+    def inducing(self) -> dict[str, Any]:
+        """The choice of inducing points."""
+        points, budget = self.workload.inducing
+        return inducing.measured(points=points, budget=budget, device=self.workload.device, effort=self.workload.effort)
+
     def end_to_end(self) -> dict[str, Any]:
         """From JPEG files to PNG masks, with the default model unless another network was asked for."""
         with tempfile.TemporaryDirectory(prefix="dgpnet-benchmark-") as folder:
@@ -260,6 +268,7 @@ SECTIONS: tuple[str, ...] = (
     "calls",
     "training",
     "growth",
+    "inducing",
     "end_to_end",
     "together",
     "studio",

@@ -35,8 +35,8 @@ def measured(
     support = shots * (side // PRESETS["paper"].support_stride) ** 2
     budget = INDUCING_POINTS if kind == INDUCING else None
     process = GaussianProcess(SquaredExponential(features**0.5)).to(device)
-    x, y = _features(support, features, device), torch.randn(1, support, outputs, device=device)
-    grid = _features((side // STRIDE) ** 2, features, device).unflatten(1, (side // STRIDE, side // STRIDE))
+    x, y = clustered_features(support, features, device), torch.randn(1, support, outputs, device=device)
+    grid = clustered_features((side // STRIDE) ** 2, features, device).unflatten(1, (side // STRIDE, side // STRIDE))
     posterior: list[Posterior] = []
 
     def learn() -> None:
@@ -64,7 +64,7 @@ def measured(
     }
 
 
-def _features(count: int, features: int, device: torch.device) -> Tensor:
+def clustered_features(count: int, features: int, device: torch.device) -> Tensor:
     """Points in a few clusters, as far apart as a trained network's: neither all alike nor all unrelated."""
     generator = torch.Generator(device="cpu").manual_seed(0)
     centres = torch.randn(16, features, generator=generator)

@@ -6,7 +6,12 @@ one of Bayesian linear regression on the features φ(x) = L_mm⁻¹ k_m(x) (the 
 prior's own variance kept where φ does not reach. With M = S it is the exact posterior.
 """
 
+from typing import Any
+
+import numpy as np
 import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from dgpnet.errors import Error
@@ -15,6 +20,10 @@ from dgpnet.gp.linalg import inverse_cholesky
 
 #: A point whose variance given the chosen ones is below this share of the largest prior variance adds only rounding.
 EXPLAINED = 1e-5
+
+
+#: Points that further ones are chosen among before all others are looked at again.
+PANEL = 512
 
 
 @torch.no_grad()
@@ -26,26 +35,64 @@ def pivots(kernel: Kernel, x: Tensor, budget: int) -> tuple[Tensor, Tensor]:
     """
     if budget < 1:
         raise Error(f"The budget of inducing points must be at least 1, got {budget}.")
+    found = [_pivots(kernel, one, min(budget, len(one))) for one in x.reshape(-1, *x.shape[-2:])]
+    most = max(len(index) for index, _ in found)
+    index = torch.stack([F.pad(index, (0, most - len(index)), value=-1) for index, _ in found])
+    return index.view(*x.shape[:-2], most), torch.stack([left for _, left in found]).view(x.shape[:-1])
+
+
+def _pivots(kernel: Kernel, x: Tensor, budget: int) -> tuple[Tensor, Tensor]:
+    """`pivots` of one set of points (S, D), a panel at a time, with the very choice that a step a point would make.
+
+    Variances only fall. So the least explained of the PANEL points that had most left is the least explained of all as
+    long as it has more left than any point outside had when the panel was taken. Within the panel the choice is made on
+    the host, from one copy; all else is a few large products for each panel.
+    """
     left = kernel.diagonal(x).clone()
-    floor = EXPLAINED * left.amax(-1, keepdim=True)
-    points = x.shape[-2]
-    factor = x.new_zeros(*x.shape[:-2], min(budget, points), points)  # K ≈ factorᵀ factor
+    floor = EXPLAINED * float(left.max())
+    factor = left.new_zeros(budget, len(x))  # K ≈ factorᵀ factor
     similarity = kernel.against(x)
-    chosen = []
-    for column in range(factor.shape[-2]):
-        best, index = left.max(-1, keepdim=True)  # (..., 1)
-        needed = best > floor
-        if column and not bool(needed.any()):
+    if not floor > 0:  # nothing to explain
+        return left.argmax()[None], left
+    chosen = left.new_empty(0, dtype=torch.long)
+    while (done := len(chosen)) < budget:
+        order = left.argsort(descending=True, stable=True)[: PANEL + 1]
+        panel = order[:PANEL].sort().values  # of equals the first one is taken
+        known = factor[:done, panel]
+        residual = kernel(x[panel]) - known.mT @ known
+        bound = float(left[order[PANEL]]) if len(order) > PANEL else floor
+        picks, lower = _within(residual.cpu().numpy(), left[panel].cpu().numpy(), floor, bound, budget - done)
+        if not picks:
             break
-        known = factor[..., :column, :]
-        own = known.gather(-1, index[..., None].expand(*known.shape[:-1], 1))  # (..., column, 1)
-        residual = similarity(take(x, index)).mT - own.mT @ known
-        scaled = residual[..., 0, :] * (needed / best.clamp(min=floor).sqrt())
-        factor[..., column, :] = scaled
-        # Rounding must not give an explained point a negative variance, nor the chosen one any.
-        left = (left - scaled.square()).clamp(min=0).scatter(-1, index, 0.0)
-        chosen.append(torch.where(needed, index, -1) if column else index)
-    return torch.cat(chosen, -1), left
+        new = panel[picks]
+        rows = similarity(x[new]).mT - factor[:done, new].mT @ factor[:done]
+        rows = torch.linalg.solve_triangular(torch.from_numpy(lower).to(rows), rows, upper=False)
+        factor[done : done + len(picks)] = rows
+        chosen = torch.cat([chosen, new])
+        # Rounding must not give an explained point a negative variance, nor a chosen one any.
+        left = (left - rows.square().sum(0)).clamp(min=0).scatter(0, chosen, 0.0)
+    return chosen, left
+
+
+def _within(
+    residual: NDArray[Any], left: NDArray[Any], floor: float, bound: float, budget: int
+) -> tuple[list[int], NDArray[Any]]:
+    """Greedy choice among n points with covariances (n, n) and variances (n,): the first with more than `floor` left,
+    and others as long as they have more than `bound`. Returns at most `budget` places, and L: (M, M) of those points.
+    """
+    rows = np.zeros((min(budget, len(left)), len(left)), left.dtype)
+    picks: list[int] = []
+    while (done := len(picks)) < len(rows):
+        best = int(left.argmax())
+        if left[best] <= (max(bound, floor) if picks else floor):
+            break
+        root = np.sqrt(left[best])
+        rows[done] = (residual[best] - rows[:done, best] @ rows[:done]) / root
+        rows[done, picks], rows[done, best] = 0, root
+        picks.append(best)
+        left = np.maximum(left - rows[done] ** 2, 0)
+        left[picks] = 0
+    return picks, np.ascontiguousarray(rows[: len(picks), picks].T)
 
 
 def take(x: Tensor, index: Tensor) -> Tensor:
