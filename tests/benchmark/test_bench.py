@@ -67,6 +67,15 @@ def test_the_run_time_table_has_every_part_for_both_paths_and_the_floor(
         assert one["ratio"] == pytest.approx(one["naive_ms"]["Total"] / one["ours_ms"]["Total"])
 
 
+def test_the_mask_encoder_is_the_same_however_it_begins(measured: tuple[dict[str, object], Path]) -> None:
+    ways = measured[0]["masks"]
+    assert isinstance(ways, list)
+    done = [one for one in ways if "error" not in one]
+    assert {one["stem"] for one in done} >= {"layers", "blocks"}
+    assert all(one["apart"] < 0.05 and one["ms"] > 0 for one in done)
+    assert "blocks" in "\n".join(report.masks(ways))
+
+
 def test_files_hold_the_same_as_what_is_returned(measured: tuple[dict[str, object], Path]) -> None:
     found, out = measured
     assert json.loads((out / "benchmark.json").read_text(encoding="utf-8")) == json.loads(json.dumps(found))

@@ -85,7 +85,7 @@ def workload_for(
         growth_shots=(1, 2, 5, 10),
         growth_sides=(256, 512, 1024),
         growth_examples=2,
-        inducing=(3200, 512),
+        inducing=(6400, 1024),
         photographs=64,
         copy_megabytes=128,
         matrix_side=512,
@@ -156,6 +156,18 @@ class Bench:
             )
             for batch in workload.batches
             for shots in workload.shots
+        ]
+
+    def masks(self) -> list[dict[str, Any]]:
+        """The ways to begin the mask encoder."""
+        workload = self.workload
+        return [
+            one
+            for batch in workload.batches
+            for shots in workload.shots
+            for one in speed.mask_stems(
+                self.plain, self.predictor, batch=batch, shots=shots, size=workload.size, effort=workload.effort
+            )
         ]
 
     def cached(self) -> list[dict[str, Any]]:
@@ -263,6 +275,7 @@ class Bench:
 SECTIONS: tuple[str, ...] = (
     "machine",
     "runtimes",
+    "masks",
     "cached",
     "small",
     "calls",

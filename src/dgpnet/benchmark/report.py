@@ -88,6 +88,20 @@ def machine(content: Section) -> list[str]:
     ]
 
 
+def masks(content: Section) -> list[str]:
+    """The mask encoder, however it begins."""
+    header = ["", "stem", "stem ms", "mask encoder ms", "naive ms", "apart"]
+    rows = []
+    for one in content:
+        name = f"batch {one['batch']}, {one['shots']}-shot, {one['size']}²"
+        if "error" in one:
+            rows.append([name, one["stem"], "", one["error"].splitlines()[0], _ms(one["naive_ms"]), ""])
+            continue
+        times = [_ms(one["stem_ms"]), f"**{_ms(one['ms'])}**", _ms(one["naive_ms"])]
+        rows.append([name, one["stem"], *times, f"{100 * one['apart']:.2f} %"])
+    return table_lines(header, rows)
+
+
 def cached(content: Section) -> list[str]:
     """A support set learned once."""
     header = [
@@ -259,6 +273,7 @@ def _bytes(value: int | None) -> str:
 TITLES = {
     "machine": "Machine",
     "runtimes": "Run times",
+    "masks": "The mask encoder, begun in several ways",
     "cached": "A concept that is asked again and again",
     "small": "The small network, asked again and again",
     "calls": "The calls that users make",
@@ -273,6 +288,7 @@ TITLES = {
 WRITERS: dict[str, Callable[[Section], list[str]]] = {
     "machine": machine,
     "runtimes": runtimes,
+    "masks": masks,
     "cached": cached,
     "small": cached,
     "calls": calls,

@@ -19,7 +19,7 @@ from dgpnet import data
 from dgpnet.benchmark import floor, naive
 from dgpnet.benchmark.naive import TOTAL
 from dgpnet.benchmark.timing import Ceilings, Effort, Stopwatch, measure, measure_laps, peak_memory
-from dgpnet.network import DGPNet, Memory
+from dgpnet.network import DGPNet, Memory, mask_stem
 from dgpnet.network.fast import Graph, Predictor, Several
 
 #: Photographs that are rendered.
@@ -165,6 +165,44 @@ def _replay(predictor: Predictor, function: Callable[..., Iterable[Tensor]], *gi
 def agreement(expected: Tensor, found: Tensor) -> float:
     """Share of pixels with the same label; both (B, 2, H, W) logits."""
     return float((expected.argmax(1) == found.float().argmax(1)).float().mean())
+
+
+# -- the mask encoder ------------------------------------------------------------------------------------------------
+
+
+def mask_stems(
+    network: DGPNet, predictor: Predictor, *, batch: int, shots: int, size: int, effort: Effort
+) -> list[dict[str, Any]]:
+    """The mask encoder with each of the ways to begin it: milliseconds of the beginning and of the whole, and by how
+    much, of the largest value, the result differs from the naive one. What the machine cannot do has an `error`."""
+    ours, plain = predictor.network.mask_encoder, network.mask_encoder
+    assert ours is not None and plain is not None
+    weight, bias, usual = ours.conv1.weight, ours.conv1.bias, ours.stem
+    assert bias is not None
+    one = rendered_episodes(batch, shots, size, predictor.device)
+    masks = one.masks.flatten(0, 1)[:, None]
+    ready = masks.to(predictor.dtype)
+    found: list[dict[str, Any]] = []
+    with torch.no_grad():
+        expected = plain(masks)
+        naive_ms = measure(_replay(predictor, lambda m: plain(m).values(), masks), predictor.device, effort)
+        for name, stem in mask_stem.STEMS.items():
+            same = {"batch": batch, "shots": shots, "size": size, "stem": name, "naive_ms": naive_ms}
+            ours.stem = name
+            try:
+                begin = _replay(predictor, lambda m, stem=stem: [stem(m, weight, bias)], ready)
+                whole = _replay(predictor, lambda m: ours(m).values(), ready)
+                stem_ms, ms = (measure(work, predictor.device, effort) for work in (begin, whole))
+                apart = max(
+                    float((values.float() - expected[level]).abs().max() / expected[level].abs().max())
+                    for level, values in ours(ready).items()
+                )
+                found.append({**same, "stem_ms": stem_ms, "ms": ms, "apart": apart})
+            except Exception as problem:  # of a kernel that this machine or library does not have
+                found.append({**same, "error": f"{type(problem).__name__}: {problem}"})
+            finally:
+                ours.stem = usual
+    return found
 
 
 # -- a concept that is asked again and again -------------------------------------------------------------------------
