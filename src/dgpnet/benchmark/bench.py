@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from dgpnet import data, pictures, weights
-from dgpnet.benchmark import accuracy, calls, growth, inducing, naive, report, speed, timing, together
+from dgpnet.benchmark import accuracy, calls, growth, inducing, naive, peers, report, speed, timing, together
 from dgpnet.benchmark.throughput import end_to_end
 from dgpnet.benchmark.timing import Effort
 from dgpnet.errors import Error
@@ -41,7 +41,7 @@ class Workload:
     inducing              points, and how many of them are chosen
     together              models of which two jobs are run at once
     studio                model that the studio is asked with; studio_sizes: photographs there, width and height
-    root                  PASCAL's folder, for the section `accuracy`; empty: left out
+    root                  PASCAL's folder, for the sections `peers` and `accuracy`; empty: left out
     """
 
     device: torch.device
@@ -242,16 +242,37 @@ class Bench:
         calls = self.workload.effort.calls
         return [studio.measured(segmenter, size, min(8, calls)) for size in self.workload.studio_sizes]
 
+    def peers(self) -> list[dict[str, Any]]:
+        """Other ways to the same end: photographs a second and mIoU, on PASCAL's fold 1."""
+        workload = self.workload
+        points = [
+            point
+            for shots in workload.shots
+            for point in peers.measured(
+                self.plain,
+                self.predictor,
+                self._dataset(),
+                batch=workload.batches[-1],
+                shots=shots,
+                episodes=workload.episodes,
+                effort=workload.effort,
+            )
+        ]
+        pictures.save(peers.plot(points), self.out / "peers.png")
+        return points
+
     def accuracy(self) -> list[dict[str, Any]]:
         """Whether mIoU moves, on PASCAL's fold 1."""
         workload = self.workload
-        size = self.network.config.size
-        classes = ["cat", "chair", "cow"]
-        dataset = data.build("pascal", workload.root, fold=1, split="test", classes=classes, size=size)
         return [
-            accuracy.compared(self.plain, self.predictor, dataset, episodes=workload.episodes, shots=shots)
+            accuracy.compared(self.plain, self.predictor, self._dataset(), episodes=workload.episodes, shots=shots)
             for shots in workload.shots
         ]
+
+    def _dataset(self) -> data.Dataset:
+        classes = ["cat", "chair", "cow"]
+        size = self.network.config.size
+        return data.build("pascal", self.workload.root, fold=1, split="test", classes=classes, size=size)
 
     def _cached(self, network: DGPNet, predictor: Predictor, size: int) -> list[dict[str, Any]]:
         workload = self.workload
@@ -285,8 +306,11 @@ SECTIONS: tuple[str, ...] = (
     "end_to_end",
     "together",
     "studio",
+    "peers",
     "accuracy",
 )
+#: Those that need PASCAL's photographs.
+NEED_ROOT = ("peers", "accuracy")
 
 
 def run(
@@ -300,7 +324,7 @@ def run(
     bench = Bench(workload, out)
     found: dict[str, Any] = {}
     for name in SECTIONS:
-        if name not in sections or (name == "accuracy" and not workload.root):
+        if name not in sections or (name in NEED_ROOT and not workload.root):
             continue
         begin = time.perf_counter()
         try:
