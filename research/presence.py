@@ -1,11 +1,12 @@
-"""Whether the thing is there at all, and how good its mask is: fitted on classes that the models never saw.
+"""Whether the thing is there at all, and how good its mask is: fitted on classes that a model never saw.
 
-    python -m research.presence --model small --data DATA --new NEW --out small.json
-    python -m research.presence --model small --data DATA --new NEW --measure
+    python -m research.presence --model small --tried RUNS/sized-small-2500-0-fold1/model.safetensors --data DATA \
+        --out small.json --measure
 
-DATA holds VOC2012/ and, to measure on, coco/ and coco-mini-episodes.json; NEW is a folder of sets as `dgpnet train`
-takes it, of which the model saw none in training. Evidence is gathered with the segmenter's own code, of photographs
-with and without the class, with one example and with five. COCO-mini is only ever measured.
+The models that ship were trained on all classes. So evidence is gathered with one of the same recipe that was trained
+without the classes and sets that `research.default_model try` holds out, and the calibration of the one that ships.
+DATA is laid out as there. Evidence is gathered with the segmenter's own code, of photographs with and without the
+class, with one example and with five. COCO-mini is only ever measured, with the model that ships.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from dgpnet.segmenter.kinship import kinship
 from dgpnet.segmenter.segmentation import enlarge, weigh
 from dgpnet.segmenter.support import prepare
 from research.absence import auroc_of
+from research.default_model import test_sets
 
 SHOTS = (1, 5)
 #: Photographs with the class for one without it, in the folder that presence is calibrated for.
@@ -187,20 +189,20 @@ def report(samples: Sequence[Sample], told: dict[str, NDArray[np.float64]]) -> d
 
 def main(
     root: Annotated[Path, typer.Option("--data", help="Folder of the unpacked shards.")],
-    new: Annotated[Path, typer.Option(help="A folder of sets that the model never saw.")],
+    tried: Annotated[
+        Path, typer.Option(help="A model of the same recipe, trained without the classes that are held out.")
+    ],
     out: Annotated[Path | None, typer.Option(help="Where presence and quality go, as JSON.")] = None,
-    model: Annotated[str, typer.Option(help="default, small, or the path of a checkpoint.")] = "small",
+    model: Annotated[str, typer.Option(help="What ships: default, small, or the path of a checkpoint.")] = "small",
     episodes: Annotated[int, typer.Option(help="Of each source.")] = 300,
     measure: Annotated[bool, typer.Option(help="Measure on COCO-mini, too.")] = False,
     cache: Path | None = None,
 ) -> None:
     """Gather evidence, fit, cross-validate over classes, and print."""
     segmenter = load(model)
-    built = {
-        "new sets": data.build("folder", new, split="test", cache=cache),
-        "pascal": data.build("pascal", root / "VOC2012", split="test", cache=cache),
-    }
-    samples = [sample for name, dataset in built.items() for sample in _gathered(segmenter, name, dataset, episodes)]
+    unseen = Segmenter(load(tried).network, calibration=segmenter.calibration)
+    built = test_sets(root, None, cache)
+    samples = [sample for name, dataset in built.items() for sample in _gathered(unseen, name, dataset, episodes)]
     beliefs = fitted(samples)
     if out is not None:
         out.write_text(json.dumps({name: asdict(belief) for name, belief in beliefs.items()}, indent=1) + "\n")
@@ -217,9 +219,8 @@ def main(
 
 
 def _gathered(segmenter: Segmenter, name: str, dataset: Dataset, episodes: int) -> list[Sample]:
-    usable, _ = data.trainable(dataset, max(SHOTS))
-    listed = data.episodes(usable, seed=0, indices=range(episodes), max_shots=max(SHOTS))
-    return list(gather(segmenter, name, usable, listed))
+    listed = data.episodes(dataset, seed=0, indices=range(episodes), max_shots=max(SHOTS))
+    return list(gather(segmenter, name, dataset, listed))
 
 
 if __name__ == "__main__":

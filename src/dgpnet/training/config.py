@@ -22,6 +22,9 @@ PROJECTIONS = ("auto", "random", "principal")
 #: Datasets whose training photographs are COCO's: the paper trains these longer and larger.
 FROM_COCO = ("coco", "coco2pascal")
 
+#: Sides of the strong recipe's views, as shares of the network's size.
+STRONG_SIZES = (2 / 3, 1.0, 1.0, 1.0, 4 / 3, 5 / 3)
+
 #: Fields that may be null, with a value of the type that they have otherwise.
 _OR_NULL: Mapping[str, Any] = {"fold": 0, "balance": 0.0}
 
@@ -215,6 +218,7 @@ def recipe(name: str, dataset: str = "pascal") -> TrainConfig:
             foreground=2.0,
             overlap=0.5,
             self_episodes=0.2,
+            sizes=tuple(32 * round(base.network.size * share / 32) for share in STRONG_SIZES),
             balance=0.5,
         ),
     }
