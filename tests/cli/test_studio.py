@@ -56,5 +56,6 @@ def test_what_cannot_be_is_refused(tmp_path, capsys, monkeypatch, words, told):
     monkeypatch.chdir(tmp_path)
     write_photos(tmp_path / "photos", 1)
     model = str(tiny_checkpoint(tmp_path / "tiny.safetensors"))
-    assert run(["studio", *words, "--no-browser", "--model", model]) == 2
+    port = [] if "--port" in words else ["--port", "0"]  # somebody may have a studio open
+    assert run(["studio", *words, *port, "--no-browser", "--model", model]) == 2
     assert told in capsys.readouterr().err

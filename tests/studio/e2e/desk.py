@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import math
 import os
+import random
 import re
 import signal
 import socket
@@ -14,7 +15,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,9 +47,12 @@ def browser_path() -> str | None:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port for a server that may be started again: below those that systems give to whoever asks for any."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @dataclass
