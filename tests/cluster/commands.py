@@ -1,5 +1,6 @@
 """Commands that tests start as a person does, to interrupt them."""
 
+import signal
 import subprocess
 import sys
 import time
@@ -22,6 +23,10 @@ def prepared(here: Path) -> Path:
 
 def start(here: Path, *more: str) -> subprocess.Popen[str]:
     words = ["segment", "painted", "photos", "--out", "found", "--model", "tiny.safetensors", *more]
+
+    def heed_interrupts() -> None:  # a suite that runs in the background may have inherited that they are ignored
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
     return subprocess.Popen(
         [sys.executable, "-m", "dgpnet", *words],
         cwd=here,
@@ -30,6 +35,7 @@ def start(here: Path, *more: str) -> subprocess.Popen[str]:
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        preexec_fn=heed_interrupts,
     )
 
 
