@@ -7,10 +7,12 @@ import os
 import stat
 import sys
 import warnings
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -36,6 +38,9 @@ MAX_PIXELS: Final = 100_000_000
 MAX_SIDE: Final = 100_000
 #: Of PNG files: Pillow's 6 gains little more, and takes its time.
 COMPRESSION: Final = 4
+#: How PNG files of masks, numbers and maps are saved: they are made of runs, and looking for nothing else takes half
+#: the time and makes them smaller.
+RUNS: Final[Mapping[str, Any]] = MappingProxyType({"compress_level": COMPRESSION, "compress_type": zlib.Z_RLE})
 #: ImageNet's means and standard deviations, red, green, blue, of values in [0, 1].
 MEAN: Final = (0.485, 0.456, 0.406)
 STD: Final = (0.229, 0.224, 0.225)
@@ -198,7 +203,7 @@ def write_mask(path: str | os.PathLike[str], mask: NDArray[Any]) -> None:
     image = Image.fromarray(mask.astype(np.uint8)).convert("L")
     image.putpalette(PALETTE.tobytes())
     with files.atomic(Path(path)) as temporary:
-        image.save(temporary, format="PNG", compress_level=COMPRESSION)
+        image.save(temporary, format="PNG", **RUNS)
 
 
 @contextmanager

@@ -63,7 +63,7 @@ def _write_png(path: Path, mask: NDArray[np.uint8], palette: bytes) -> None:
     picture = Image.fromarray(mask).convert("L")
     picture.putpalette(palette)
     with files.atomic(path) as temporary:
-        picture.save(temporary, format="PNG", compress_level=images.COMPRESSION)
+        picture.save(temporary, format="PNG", **images.RUNS)
 
 
 def _labelmap(colours: dict[str, Colour]) -> str:

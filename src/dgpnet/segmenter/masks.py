@@ -20,7 +20,7 @@ from dgpnet.annotations.reading import IGNORE_LABEL
 from dgpnet.colours import PALETTE, Colour, packed
 from dgpnet.errors import Error
 from dgpnet.files import atomic
-from dgpnet.images import COMPRESSION, IGNORE, MAX_PIXELS, read_mask
+from dgpnet.images import IGNORE, MAX_PIXELS, RUNS, read_mask
 
 #: The text in a PNG that has the digest of the pixels that were written.
 SEAL = "dgpnet"
@@ -51,7 +51,7 @@ def write(path: Path, mask: NDArray[np.uint8], legend: Legend, *, sync: bool = F
     own, text = _digest(pixels), PngInfo()
     text.add_text(SEAL, own)
     with atomic(path, sync=sync) as temporary:
-        image.save(temporary, format="PNG", compress_level=COMPRESSION, pnginfo=text)
+        image.save(temporary, format="PNG", pnginfo=text, **RUNS)
     return own
 
 

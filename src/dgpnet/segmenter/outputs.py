@@ -16,7 +16,7 @@ from dgpnet.annotations import Item, export, outlines
 from dgpnet.annotations.legend import Legend
 from dgpnet.annotations.shapes import Patch
 from dgpnet.files import Journal, atomic, file_digest
-from dgpnet.images import COMPRESSION, IGNORE, read_mask
+from dgpnet.images import IGNORE, RUNS, read_mask
 from dgpnet.segmenter.options import Options
 from dgpnet.segmenter.photographs import RECORD
 
@@ -47,7 +47,7 @@ def counts(several: Sequence[tuple[int, Patch]], classes: int) -> tuple[int, ...
 def write_grey(path: Path, values: NDArray[np.uint8] | NDArray[np.uint16]) -> None:
     """Values (H, W) as a grey PNG."""
     with atomic(path) as temporary:
-        Image.fromarray(values).save(temporary, compress_level=COMPRESSION)
+        Image.fromarray(values).save(temporary, **RUNS)
 
 
 def write_annotations(

@@ -18,7 +18,7 @@ from PIL import Image
 from dgpnet.annotations.legend import Legend
 from dgpnet.colours import PALETTE, Colour, to_hex
 from dgpnet.files import atomic
-from dgpnet.images import COMPRESSION, IGNORE
+from dgpnet.images import IGNORE, RUNS
 from dgpnet.pictures import heat_map
 from dgpnet.segmenter.estimate import Estimate
 from dgpnet.segmenter.figures import EACH, FIELDS, totals
@@ -28,6 +28,8 @@ from dgpnet.segmenter.rounds import Round
 
 #: Longest side of the report's pictures, in pixels.
 THUMBNAIL = 640
+#: How pictures of uncertainty are saved: three quarters of the usual time for a twentieth more bytes.
+QUICKLY = {"compress_level": 2}
 #: Classes that the report's title names.
 NAMED = 3
 #: Uncertainty that is drawn brightest: two labels that are equally likely.
@@ -68,14 +70,14 @@ def write_thumbnails(
     palette[IGNORE] = PALETTE[IGNORE]
     written = [_place(report / "photo", key, ".jpg")]
     _save(photo, written[0], quality=82)
-    for kind, values, how, (shades, opacity) in (
-        ("mask", mask, Image.Resampling.NEAREST, (palette.tobytes(), OPAQUE)),
-        ("uncertainty", uncertainty, Image.Resampling.BILINEAR, HEAT),
+    for kind, values, how, (shades, opacity), options in (
+        ("mask", mask, Image.Resampling.NEAREST, (palette.tobytes(), OPAQUE), RUNS),
+        ("uncertainty", uncertainty, Image.Resampling.BILINEAR, HEAT, QUICKLY),
     ):
         layer = Image.fromarray(values).resize(photo.size, how)
         layer.putpalette(shades)
         written.append(_place(report / kind, key, ".png"))
-        _save(layer, written[-1], transparency=opacity, compress_level=COMPRESSION)
+        _save(layer, written[-1], transparency=opacity, **options)
     return written
 
 
