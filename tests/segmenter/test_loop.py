@@ -294,14 +294,14 @@ def test_what_is_no_file_or_has_no_name_in_text_neither_hangs_nor_ends_the_job(h
 
 
 def test_a_photograph_that_vanishes_is_listed(here, segmenter, monkeypatch):
-    real = stages.open_photo
+    real = stages.open_reduced
 
-    def gone(path: Path, **options: object) -> Image.Image:
+    def gone(path: Path, *side: object, **options: object) -> object:
         if path.name == "0003.jpg":
             path.unlink()
-        return real(path, **options)
+        return real(path, *side, **options)
 
-    monkeypatch.setattr(stages, "open_photo", gone)
+    monkeypatch.setattr(stages, "open_reduced", gone)
     outcome = run(here, segmenter)
     assert outcome.done == 4
     assert "0003.jpg" in outcome.failures["0003.jpg"]
