@@ -30,6 +30,7 @@ WORKLOAD = bench.Workload(
     growth_examples=1,
     inducing=(60, 12),
     photographs=4,
+    large=(96, 64),
     copy_megabytes=1,
     matrix_side=64,
     together=(),  # has a test of its own

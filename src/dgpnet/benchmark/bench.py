@@ -39,6 +39,7 @@ class Workload:
     compile_step          measure the training step compiled too
     growth_side           side for the curve over shots; growth_examples: shots for the curve over sides
     inducing              points, and how many of them are chosen
+    large                 width and height of photographs as cameras take them
     together              models of which two jobs are run at once
     studio                model that the studio is asked with; studio_sizes: photographs there, width and height
     root                  PASCAL's folder, for the sections `peers` and `accuracy`; empty: left out
@@ -60,6 +61,7 @@ class Workload:
     growth_examples: int = 5
     inducing: tuple[int, int] = (12_800, 1024)
     photographs: int = 600
+    large: tuple[int, int] = (4000, 3000)
     copy_megabytes: int = 1024
     matrix_side: int = 8192
     together: tuple[str, ...] = ("small", "default")
@@ -225,6 +227,12 @@ class Bench:
         with tempfile.TemporaryDirectory(prefix="dgpnet-benchmark-") as folder:
             return end_to_end(self._segmenter(), Path(folder), photographs=self.workload.photographs)
 
+    def large(self) -> dict[str, Any]:
+        """The same with photographs as cameras take them, an eighth as many."""
+        with tempfile.TemporaryDirectory(prefix="dgpnet-benchmark-") as folder:
+            count = max(1, self.workload.photographs // 8)
+            return end_to_end(self._segmenter(), Path(folder), photographs=count, size=self.workload.large)
+
     def calls(self) -> list[dict[str, Any]]:
         """What users call, by the wall clock, with the default model unless another network was asked for."""
         segmenter = self._segmenter()
@@ -304,6 +312,7 @@ SECTIONS: tuple[str, ...] = (
     "growth",
     "inducing",
     "end_to_end",
+    "large",
     "together",
     "studio",
     "peers",

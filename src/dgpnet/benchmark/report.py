@@ -202,7 +202,8 @@ def end_to_end(content: Section) -> list[str]:
         f"**{content['photographs_per_second']:.1f} photographs a second**: {content['photographs']} JPEG files of "
         f"{content['width']}×{content['height']} to PNG masks, thumbnails and report in {content['seconds']:.1f} s, "
         f"with {content['encoder']} at {content['network_size']}²; the network was busy "
-        f"{100 * content['network_busy']:.0f} % of the time."
+        f"{100 * content['network_busy']:.0f} % of the time, and processors for "
+        f"{_ms(content['processor_ms'])} ms a photograph."
     ]
 
 
@@ -299,6 +300,7 @@ TITLES = {
     "growth": "Growth of the Gaussian process",
     "inducing": "The choice of inducing points",
     "end_to_end": "End to end",
+    "large": "End to end, large photographs",
     "together": "Two jobs at once on a CPU",
     "studio": "The studio",
     "peers": "Other ways to the same end",
@@ -315,6 +317,7 @@ WRITERS: dict[str, Callable[[Section], list[str]]] = {
     "growth": growth,
     "inducing": inducing,
     "end_to_end": end_to_end,
+    "large": end_to_end,
     "together": together,
     "studio": studio,
     "peers": peers,
