@@ -85,8 +85,29 @@ def test_everything_has_the_size_and_type_it_promises():
     assert found.mask.dtype == np.uint8
     assert {found.probability.dtype, found.uncertainty.dtype, found.novelty.dtype} == {np.dtype(np.float32)}
     np.testing.assert_allclose(found.probability.sum(0), 1, atol=1e-5)
-    np.testing.assert_array_equal(found.mask, found.probability.argmax(0))
+    np.testing.assert_array_equal(found.mask > 0, found.probability.argmax(0) > 0)
     assert 0 <= found.score <= 1
+
+
+@pytest.mark.parametrize("threshold", [None, 0.2, 0.4, 0.7])
+def test_neighbours_decide_which_class_a_pixel_has_but_never_whether_it_has_one(threshold):
+    torch.manual_seed(0)
+    given_maps, size = maps(classes=4, size=(24, 32)), (50, 40)
+    found = render(given_maps, size, Calibration(1.3), threshold=threshold)
+    background, *chances = found.probability
+    probable = np.stack([chance > background if threshold is None else chance >= threshold for chance in chances])
+    np.testing.assert_array_equal(found.mask > 0, probable.any(0))
+    labelled = np.argwhere(found.mask > 0)
+    assert all(probable[found.mask[y, x] - 1, y, x] for y, x in labelled)
+    most = np.where(probable.any(0), 1 + np.argmax(chances, 0), 0)
+    changed = (most != found.mask).mean()
+    assert changed == 0 if threshold == 0.7 else changed > 0  # two cannot both have more than a half
+
+
+def test_what_one_class_is_given_is_what_its_own_log_odds_say():
+    given_maps = maps(classes=1)
+    own = F.interpolate(given_maps.log_odds[None], (20, 30), mode="bilinear", align_corners=False)[0, 0]
+    np.testing.assert_array_equal(render(given_maps, (20, 30), Calibration()).mask, (own > 0).numpy())
 
 
 def test_bands_give_what_one_piece_gives(monkeypatch):

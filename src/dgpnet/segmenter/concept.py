@@ -161,8 +161,8 @@ class Concept:
 
         Arguments:
             photo: as `Segmenter.learn` takes it.
-            threshold: the probability that a class needs to be given to a pixel, between 0 and 1; by default the most
-                probable label wins.
+            threshold: the probability that a class needs to be given to a pixel, between 0 and 1; by default more than
+                the background has. Of several classes that have it, the neighbourhood helps to choose.
             min_likeness: a class that looks less like what was painted (`Segmentation.class_likeness`), 0 to 1, is left
                 out of the mask.
             keep_all: leave nothing out for being probably not there at all (`Segmentation.class_presence` below one

@@ -18,6 +18,7 @@ from dgpnet.annotations.legend import Legend
 from dgpnet.network.dgpnet import Answer
 from dgpnet.pictures import Picture, overlay
 from dgpnet.segmenter.calibration import NOTHING, PRESENT, Calibration, Evidence, expected_iou, overlaps
+from dgpnet.segmenter.coupling import leaning
 from dgpnet.segmenter.kinship import Kinship
 
 #: Numbers that are held at once, enough for a batch of 16 at 384²: what needs more is computed in bands of rows.
@@ -41,7 +42,8 @@ class Segmentation:
         >>> found.probability.shape
         (2, 48, 64)
 
-    mask          uint8 (H, W): 0 background, 1 … C
+    mask          uint8 (H, W): 0 background, 1 … C; of several classes that are more probable than the background, a
+                  pixel whose evidence is level has the one that its neighbourhood has
     probability   float32 (C + 1, H, W), background first; sums to 1
     uncertainty   float32 (H, W) in [0, 1]: the calibrated probability that this pixel's label is wrong
     novelty       float32 (H, W) in [0, 1]: posterior over prior standard deviation; "nothing like this was shown"
@@ -167,7 +169,7 @@ def render(
     """Labels, probabilities, uncertainty and novelty at the size of the photograph (H, W, 3), and the scores.
 
     kin: of the concept that the maps are of · threshold: the probability that a class needs to be given to a pixel; by
-    default the most probable label wins · min_likeness, keep_all: see `leave_out`.
+    default more than the background has · min_likeness, keep_all: see `leave_out`.
     """
     (judged,) = judge([maps], calibration, threshold=threshold, kin=kin, keep_all=keep_all)
     found = enlarge(maps, (photo.shape[0], photo.shape[1]), calibration, threshold=threshold)
@@ -247,10 +249,12 @@ def weigh(maps: Sequence[Maps], calibration: Calibration, *, threshold: float | 
     # Of what was found: likeness, pixels, and their probability; of all pixels: likeness by their probability.
     alike, found, sure, nearly, chance = (novelty.new_zeros(len(maps), classes) for _ in range(5))
     bands: list[Tensor] = []
+    lean = _leaning(log_odds, calibration)
     rows = max(1, BAND // (len(maps) * width * EACH * (classes + 1)))
-    for band, like in zip(log_odds.split(rows, 2), likeness.split(rows, 2), strict=True):
+    for part in _bands(height, rows):
+        band, like = log_odds[:, :, part], likeness[:, :, part]
         probability = calibration.probability(band)
-        label = labels(band, calibration, threshold).long()
+        label = labels(band, calibration, threshold, _resampled(lean, (height, width), part)).long()
         uncertainty = calibration.uncertainty(probability, label)
         expected += torch.vmap(overlaps, in_dims=(1, 0, 0))(probability, uncertainty, label)
         doubt += uncertainty.sum((1, 2))
@@ -322,12 +326,13 @@ def enlarge(
 ) -> dict[str, Tensor]:
     """Those maps that are named in `keep`, at `size` (H, W), types as in `Segmentation`."""
     classes, (height, width) = len(maps.log_odds), size
-    rows = max(1, BAND // (width * (classes if set(keep) == {"mask"} else EACH * (classes + 1))))
+    lean = _leaning(maps.log_odds, calibration)
+    labels_alone = classes if lean is None else 2 * classes
+    rows = max(1, BAND // (width * (labels_alone if set(keep) == {"mask"} else EACH * (classes + 1))))
     bands: list[dict[str, Tensor]] = []
-    for top in range(0, height, rows):
-        band = slice(top, min(top + rows, height))
+    for band in _bands(height, rows):
         log_odds = resample(maps.log_odds, size, band)
-        label = labels(log_odds, calibration, threshold)
+        label = labels(log_odds, calibration, threshold, _resampled(lean, size, band))
         found = {"mask": label}
         if "probability" in keep or "uncertainty" in keep:
             found["probability"] = calibration.probability(log_odds)
@@ -336,6 +341,20 @@ def enlarge(
             found["novelty"] = resample(maps.novelty[None], size, band)[0]
         bands.append({name: found[name] for name in keep})
     return {name: torch.cat([band[name] for band in bands], -2) if len(bands) > 1 else bands[0][name] for name in keep}
+
+
+def _bands(height: int, rows: int) -> list[slice]:
+    return [slice(top, min(top + rows, height)) for top in range(0, height, rows)]
+
+
+def _leaning(log_odds: Tensor, calibration: Calibration) -> Tensor | None:
+    """Where there are several classes. Of the whole, however large: what a band leans to must not depend on bands."""
+    return leaning(log_odds, calibration) if len(log_odds) > 1 else None
+
+
+def _resampled(lean: Tensor | None, size: tuple[int, int], rows: slice) -> Tensor | None:
+    """`resample` of (C, …, h, w)."""
+    return None if lean is None else resample(lean.flatten(0, -3), size, rows).unflatten(0, lean.shape[:-2])
 
 
 def resample(maps: Tensor, size: tuple[int, int], rows: slice) -> Tensor:
@@ -364,9 +383,16 @@ def _stacked(tensors: list[Tensor], dim: int) -> Tensor:
     return torch.stack(tensors, dim) if len(tensors) > 1 else tensors[0].unsqueeze(dim)
 
 
-def labels(log_odds: Tensor, calibration: Calibration, threshold: float | None) -> Tensor:
-    """log_odds: (C, ...) -> (...) uint8. A class with log-odds above 0 is more probable than the background."""
+def labels(log_odds: Tensor, calibration: Calibration, threshold: float | None, lean: Tensor | None = None) -> Tensor:
+    """log_odds: (C, ...) -> (...) uint8. A class with log-odds above 0 is more probable than the background.
+
+    Of the classes that are probable enough, a pixel has the one with the largest log-odds, or, where `lean` (C, ...) is
+    given, with the largest sum of both: so the neighbourhood decides which, but never whether.
+    """
     chances = log_odds if threshold is None else calibration.probability(log_odds)[1:]
-    best, label = (chances[0], None) if len(chances) == 1 else chances.max(0)
-    enough = best > 0 if threshold is None else best >= threshold
-    return enough.byte() if label is None else torch.where(enough, label.byte() + 1, 0)
+    enough = chances > 0 if threshold is None else chances >= threshold
+    if len(enough) == 1:
+        return enough[0].byte()
+    sums = log_odds.masked_fill(~enough, -torch.inf)
+    best, label = (sums if lean is None else sums.add_(lean)).max(0)
+    return torch.where(best > -torch.inf, label.byte() + 1, 0)
