@@ -31,6 +31,7 @@ from dgpnet.files import atomic
 from dgpnet.images import IGNORE
 from dgpnet.network import Memory, Points
 from dgpnet.segmenter import Segmenter, load
+from dgpnet.segmenter.calibration import PRESENT
 from dgpnet.segmenter.kinship import Kinship, kinship
 from dgpnet.segmenter.segmentation import Judged, Maps, enlarge, judge, leave_out
 from dgpnet.segmenter.suggest import Pool, cells, order
@@ -72,7 +73,6 @@ def _best(score: Floats) -> list[int]:
 CRITERIA: dict[str, Callable[[Known], list[int]]] = {
     "uncertainty": lambda known: _best(known.uncertainty),
     "presence": lambda known: _best(known.presence),
-    "presence × uncertainty, diverse": lambda known: diverse(known.presence * known.uncertainty, known.alike, BUDGET),
     "presence near one half × uncertainty, diverse": lambda known: diverse(
         known.presence * (1 - known.presence) * known.uncertainty, known.alike, BUDGET
     ),
@@ -149,6 +149,14 @@ def known(segmenter: Segmenter, memory: Memory, first: Seen, pool: Sequence[Seen
     )
 
 
+def probable(segmenter: Segmenter, pool: Pool, memory: Memory, presence: Floats) -> list[int]:
+    """As `Concept.suggest`, of the photographs that probably show the class; after these, the likeliest others."""
+    likeliest = [int(i) for i in np.argsort(-presence, kind="stable")]
+    some = likeliest[: max(1, int((presence >= PRESENT).sum()))]
+    best = order(segmenter, Pool(pool.features[some], some, {}), BUDGET, memory)
+    return (best + [i for i in likeliest if i not in best])[:BUDGET]
+
+
 def mixture(
     dataset: Dataset, class_id: int, rng: np.random.Generator
 ) -> tuple[int, list[tuple[int, bool]], list[tuple[int, bool]]] | None:
@@ -195,6 +203,7 @@ def measured(
     told = known(segmenter, memory, first, candidates)
     features = Pool(torch.stack([one.cells for one in candidates]), list(range(len(candidates))), {})
     chosen = {"suggest": order(segmenter, features, BUDGET, memory)}
+    chosen["suggest, of those where it probably is"] = probable(segmenter, features, memory, told.presence)
     chosen |= {name: criterion(told) for name, criterion in CRITERIA.items()}
     return Row(
         dataset.classes[class_id],
