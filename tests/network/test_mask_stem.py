@@ -14,7 +14,6 @@ from tests.tolerances import assert_equal
 CUDA = torch.cuda.is_available() and mask_stem.AVAILABLE
 WAYS = [
     "layers",
-    "blocks",
     pytest.param("kernel", marks=pytest.mark.skipif(not CUDA, reason="needs CUDA and Triton")),
 ]
 
@@ -44,11 +43,13 @@ def test_in_half_precision_too(way: str) -> None:
 
 
 @torch.no_grad()
-def test_a_folded_mask_encoder_takes_the_way_that_it_is_told() -> None:
+def test_a_folded_mask_encoder_takes_the_way_that_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = fuse(fold(tiny_network())).mask_encoder
     assert encoder is not None
     mask = (torch.rand(2, 1, 64, 64) > 0.5).float()
-    expected = encoder(mask)
-    encoder.stem = "blocks"
+    expected, taken = encoder(mask), []
+    monkeypatch.setitem(STEMS, "mine", lambda *given: taken.append("mine") or STEMS["layers"](*given))
+    encoder.stem = "mine"
     for level, found in encoder(mask).items():
         assert_equal(found, expected[level])
+    assert taken == ["mine"]

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from dgpnet.network.encoders.body import convolve_relu
 from dgpnet.network.fused import Foldable, FusedResidual
-from dgpnet.network.mask_stem import STEMS, USUAL
+from dgpnet.network.mask_stem import STEMS, usual
 from dgpnet.network.pooling import max_pool
 
 
@@ -23,7 +23,7 @@ class MaskEncoder(Foldable):
     def __init__(self, levels: Sequence[int], encodings: int = 64, *, relu: bool = False) -> None:
         super().__init__()
         self.relu = relu
-        self.stem = USUAL  #: which of `mask_stem.STEMS` is taken where the norm is folded
+        self.stem = ""  #: which of `mask_stem.STEMS` is taken where the norm is folded; by default the usual one
         self.conv1 = nn.Conv2d(1, 16, 3, stride=2, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(16)
         self.layer1 = Block(16, 32)  # stride 8
@@ -42,7 +42,7 @@ class MaskEncoder(Foldable):
 
     def forward(self, mask: Tensor) -> dict[int, Tensor]:
         if isinstance(self.bn1, nn.Identity) and self.conv1.bias is not None:
-            x = STEMS[self.stem](mask, self.conv1.weight, self.conv1.bias)
+            x = STEMS[self.stem or usual(mask)](mask, self.conv1.weight, self.conv1.bias)
         else:
             x = max_pool(convolve_relu(mask, self.conv1, self.bn1))
         x = self.layer2(self.layer1(x))

@@ -1,6 +1,7 @@
 """The beginning of the mask encoder: a 3×3 convolution of one channel with stride 2, ReLU, and 3×3 max pooling with
 stride 2. Convolutions of one channel do not suit tensor cores, and what lies between convolution and pooling is four
-times as large as what comes out: here are two ways around it, with the same result but for rounding.
+times as large as what comes out: on a GPU one kernel does it all, with the same result but for rounding, and takes a
+tenth of the time (docs/results/speed.md).
 
 mask: (B, 1, H, W), H and W multiples of 4; weight: (C, 1, 3, 3), bias: (C,) -> (B, C, H/4, W/4), channels-last.
 """
@@ -8,7 +9,6 @@ mask: (B, 1, H, W), H and W multiples of 4; weight: (C, 1, 3, 3), bias: (C,) -> 
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from dgpnet.network.activated import How, activated
@@ -59,22 +59,6 @@ def in_layers(mask: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return max_pool(activated(mask, weight, bias, FIRST))
 
 
-def in_blocks(mask: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """One 2×2 convolution of blocks of 4×4 pixels, that has each of the nine values to choose from as a channel."""
-    channels = len(weight)
-    windows = weight.new_zeros(3, 3, channels, 8, 8)  # of two blocks: a pixel above and left of them is of no use
-    for i in range(3):
-        for j in range(3):
-            windows[i, j, :, 1 + 2 * i : 4 + 2 * i, 1 + 2 * j : 4 + 2 * j] = weight[:, 0]
-    kernel = windows.view(9 * channels, 2, 4, 2, 4).permute(0, 2, 4, 1, 3).flatten(1, 2)
-    blocks = F.pad(F.pixel_unshuffle(mask, 4), (1, 0, 1, 0)).contiguous(memory_format=torch.channels_last)
-    kernel = kernel.contiguous(memory_format=torch.channels_last)
-    found = F.conv2d(blocks, kernel, bias.repeat(9)).unflatten(1, (3, 3, channels))
-    found[:, 0, :, :, 0] = -torch.inf  # beyond the border there is nothing to choose
-    found[:, :, 0, :, :, 0] = -torch.inf
-    return F.relu_(found.amax((1, 2))).contiguous(memory_format=torch.channels_last)
-
-
 def in_one(mask: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """By a kernel of its own, which writes nothing but the result."""
     mask, weight = mask.contiguous(), weight.contiguous()
@@ -88,8 +72,11 @@ def in_one(mask: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 #: The ways, by name.
-STEMS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {"layers": in_layers, "blocks": in_blocks}
+STEMS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {"layers": in_layers}
 if AVAILABLE:
     STEMS["kernel"] = in_one
-#: The one that is taken unless another is asked for.
-USUAL = "layers"
+
+
+def usual(mask: Tensor) -> str:
+    """The quickest way where the mask is."""
+    return "kernel" if AVAILABLE and mask.is_cuda and not torch.compiler.is_exporting() else "layers"
