@@ -102,26 +102,6 @@ class TestOrientation:
         assert images.photo_size(path) == UPRIGHT
         assert images.orientation(path) == 1
 
-    @pytest.mark.parametrize("suffix", [".jpg", ".tiff", ".png"])
-    @pytest.mark.parametrize("orientation", ORIENTATIONS)
-    def test_what_is_decoded_smaller_is_upright_and_knows_its_size(
-        self, tmp_path: Path, orientation: int, suffix: str
-    ) -> None:
-        path, large = tmp_path / f"photo{suffix}", scene().repeat(8, 0).repeat(8, 1)
-        stored(large, orientation).save(path, exif=exif(orientation), quality=95)
-        reduced, size = images.open_reduced(path, 60)
-        assert size == large.shape[:2] == images.photo_size(path)
-        assert reduced.size == ((120, 80) if suffix == ".jpg" else (240, 160))
-        assert close(np.array(reduced.resize((30, 20))), scene())
-
-    @pytest.mark.parametrize(("side", "left"), [(None, 160), (160, 160), (81, 160), (80, 80), (40, 40), (3, 20)])
-    def test_both_sides_keep_as_many_pixels_as_were_asked_for(
-        self, tmp_path: Path, side: int | None, left: int
-    ) -> None:
-        path = tmp_path / "photo.jpg"
-        Image.new("RGB", (240, 160)).save(path)
-        assert images.open_reduced(path, side)[0].height == left
-
     @pytest.mark.parametrize("value", [0, 9, 77])
     def test_a_value_that_means_nothing_is_upright(self, tmp_path: Path, value: int) -> None:
         path = tmp_path / "photo.jpg"

@@ -91,27 +91,13 @@ def read_photo(source: "ImageSource", *, max_pixels: int = MAX_PIXELS) -> NDArra
 
 def open_photo(source: "ImageSource", *, max_pixels: int = MAX_PIXELS) -> Image.Image:
     """`read_photo` of a path or a PIL image, as an RGB image: cheaper where it is only resized and saved."""
-    return open_reduced(source, None, max_pixels=max_pixels)[0]
-
-
-def open_reduced(
-    source: "ImageSource", side: int | None, *, max_pixels: int = MAX_PIXELS
-) -> tuple[Image.Image, tuple[int, int]]:
-    """`open_photo` of what will only be shrunk, and the (H, W) that the photograph has: a JPEG is decoded at a half, a
-    quarter or an eighth, which takes a fraction of the time, as long as both sides keep at least `side` pixels."""
     with _opened(source, max_pixels, "photograph") as (image, name), _explained(name, "photograph"):
-        width, height = image.size
-        if side is not None and image.format == "JPEG":
-            image.draft(None, (side, side))
         image.load()
-        if image.format == "TIFF":  # turned by load(), and then its orientation is forgotten
-            width, height = image.size
-        orientation = _orientation(image.getexif())
-        turn = _TURNS.get(orientation)
+        # After load(), which turns a TIFF by itself and then forgets its orientation.
+        turn = _TURNS.get(_orientation(image.getexif()))
         image = _to_rgb(image, name)
         image.info.clear()  # what is saved of it is its pixels
-        size = (width, height) if orientation >= 5 else (height, width)
-        return image if turn is None else image.transpose(turn), size
+        return image if turn is None else image.transpose(turn)
 
 
 def photo_size(path: str | os.PathLike[str] | bytes, *, max_pixels: int = MAX_PIXELS) -> tuple[int, int]:

@@ -55,22 +55,6 @@ def test_every_photograph_gets_its_mask_in_the_folders_of_the_input(tmp_path, co
         assert files(tmp_path / "out" / "report" / kind) == {f"{photo.key}.{suffix}" for photo in photos}
 
 
-def test_a_large_photograph_is_decoded_smaller_and_its_mask_has_its_size(tmp_path, concept):
-    (tmp_path / "photos").mkdir()
-    photo = Image.fromarray(scenes(1, classes=2)[0][0]).resize((2600, 1950), Image.Resampling.BICUBIC)
-    photo.save(tmp_path / "photos" / "large.jpg", quality=95)
-    found = {}
-    for overlay in (False, True):  # which needs the whole photograph
-        out = tmp_path / f"out-{overlay}"
-        segment_folder(concept, tmp_path / "photos", out, overlay=overlay, keep_all=True)
-        found[overlay] = read_mask(out / "masks" / "large.png")
-        with Image.open(out / "report" / "photo" / "large.jpg") as thumbnail:
-            assert thumbnail.size == (640, 480)
-    whole = concept.segment(tmp_path / "photos" / "large.jpg", keep_all=True).mask
-    assert found[True].shape == found[False].shape == whole.shape == (1950, 2600)
-    assert (found[True] == whole).mean() > 0.9999 and (found[False] == whole).mean() > 0.98
-
-
 def test_a_photograph_too_long_for_an_overlay_costs_no_other_one(tmp_path, concept):
     photos = write_photos(tmp_path / "photos", 2)
     Image.new("RGB", (70_000, 1)).save(photos / "long.png")
@@ -145,8 +129,7 @@ def test_a_second_run_skips_what_is_done_and_does_what_is_new(tmp_path, concept,
     Image.fromarray(scenes(1)[0][0]).save(root / "new.png")
     (tmp_path / "out" / "masks" / "0001.png").unlink()
     read: list[str] = []
-    real = images.open_reduced
-    monkeypatch.setattr(stages, "open_reduced", lambda path, *a, **o: read.append(path.name) or real(path, *a, **o))
+    monkeypatch.setattr(stages, "open_photo", lambda path, **o: read.append(path.name) or images.open_photo(path, **o))
     outcome = segment_folder(concept, find_photographs([root]), tmp_path / "out")
     assert sorted(read) == ["0001.jpg", "new.png"]
     assert (outcome.done, outcome.before) == (7, 5)

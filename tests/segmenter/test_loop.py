@@ -294,14 +294,14 @@ def test_what_is_no_file_or_has_no_name_in_text_neither_hangs_nor_ends_the_job(h
 
 
 def test_a_photograph_that_vanishes_is_listed(here, segmenter, monkeypatch):
-    real = stages.open_reduced
+    real = stages.open_photo
 
-    def gone(path: Path, *side: object, **options: object) -> object:
+    def gone(path: Path, **options: object) -> Image.Image:
         if path.name == "0003.jpg":
             path.unlink()
-        return real(path, *side, **options)
+        return real(path, **options)
 
-    monkeypatch.setattr(stages, "open_reduced", gone)
+    monkeypatch.setattr(stages, "open_photo", gone)
     outcome = run(here, segmenter)
     assert outcome.done == 4
     assert "0003.jpg" in outcome.failures["0003.jpg"]

@@ -106,8 +106,7 @@ def test_thumbnails_are_files_of_one_size_that_lie_over_each_other(tmp_path):
 
 def test_thumbnails_are_small_and_never_larger_than_the_photograph():
     for size, small in (((4000, 3000), (640, 480)), ((30, 20), (30, 20)), ((40_000, 1), (640, 1))):
-        assert thumbnail(Image.new("RGB", size), size[::-1]).size == small
-    assert thumbnail(Image.new("RGB", (750, 501)), (4001, 6000)).size == (640, 427)  # reduced before
+        assert thumbnail(Image.new("RGB", size)).size == small
 
 
 def test_the_summary_lists_everything_in_order(tmp_path):

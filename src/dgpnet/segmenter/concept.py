@@ -296,10 +296,9 @@ class Concept:
         """How sure it is of what it saw in photographs; see `segmentation.judge`."""
         return judge(maps, self.segmenter.calibration, threshold=threshold, kin=self.kin, keep_all=keep_all)
 
-    def prepare(self, photo: NDArray[np.uint8] | Image.Image, *, size: tuple[int, int] | None = None) -> Prepared:
-        """A photograph, (H, W, 3) or in RGB, at the sizes at which it is seen. size: (H, W) of the photograph itself,
-        where what is given was reduced."""
-        return prepare(photo, *(view.engine.config for view in self.views), size=size)
+    def prepare(self, photo: NDArray[np.uint8] | Image.Image) -> Prepared:
+        """A photograph, (H, W, 3) or in RGB, at the sizes at which it is seen."""
+        return prepare(photo, *(view.engine.config for view in self.views))
 
     def maps(self, photos: Sequence[Prepared], *, batch: int = 1) -> list[Maps]:
         """What is seen in photographs, at the network's own resolution; see `views.look`."""

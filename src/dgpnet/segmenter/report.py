@@ -44,11 +44,11 @@ OPAQUE = bytes([0] + [255] * 255)
 HEAT = heat_map(RAMP[None]).tobytes(), (255 * RAMP**0.5).astype(np.uint8).tobytes()
 
 
-def thumbnail(photo: Image.Image, size: tuple[int, int]) -> Image.Image:
-    """A photograph of `size` (H, W), which may be reduced, as the report shows it; itself where it is small."""
-    if max(size) <= THUMBNAIL:
+def thumbnail(photo: Image.Image) -> Image.Image:
+    """A photograph as the report shows it; itself where it is small."""
+    if max(photo.size) <= THUMBNAIL:
         return photo
-    height, width = (max(1, round(side * THUMBNAIL / max(size))) for side in size)
+    width, height = (max(1, round(side * THUMBNAIL / max(photo.size))) for side in photo.size)
     return photo.resize((width, height), Image.Resampling.BILINEAR)
 
 

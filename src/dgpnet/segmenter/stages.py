@@ -26,7 +26,7 @@ from PIL import Image
 from dgpnet import storage
 from dgpnet.annotations import Example
 from dgpnet.errors import Error
-from dgpnet.images import open_reduced
+from dgpnet.images import open_photo
 from dgpnet.pictures import overlay, save
 from dgpnet.segmenter import masks
 from dgpnet.segmenter.concept import Concept
@@ -36,7 +36,7 @@ from dgpnet.segmenter.ledger import Entry, Stamp, checksum, stamp
 from dgpnet.segmenter.options import Options
 from dgpnet.segmenter.outputs import counts, numbered, parts, put_aside, write_grey
 from dgpnet.segmenter.photographs import Photograph
-from dgpnet.segmenter.report import THUMBNAIL, thumbnail, write_thumbnails
+from dgpnet.segmenter.report import thumbnail, write_thumbnails
 from dgpnet.segmenter.segmentation import Judged, Maps, enlarge, leave_out
 from dgpnet.segmenter.streams import Background, ahead, batches
 from dgpnet.segmenter.support import Prepared, pixels_of
@@ -45,9 +45,6 @@ from dgpnet.segmenter.support import Prepared, pixels_of
 LONGEST_NAME = 251
 #: Pixels that a byte of a photograph stands for where nobody has looked, as in JPEGs.
 PIXELS_A_BYTE = 8
-#: How many times the pixels of the network a side keeps where a photograph is decoded at less than its own size: what
-#: the decoder's filter leaves out is then hardly seen.
-ENOUGH = 2
 #: Pixels that a side of a JPEG can have.
 LONGEST_JPEG = 65_500
 
@@ -183,8 +180,6 @@ class Stages:
         self.options = options
         self.made_with = made_with
         self.batch = 1 if options.tile else concept.segmenter.engine.batch(len(concept.classes))
-        sizes = [view.engine.config.size for view in concept.views]
-        self._least = max(THUMBNAIL, *(ENOUGH * size for size in sizes))
         self._painted = Painted(painted)
         self._known = known if options.plain else None
 
@@ -228,23 +223,21 @@ class Stages:
         _check_file(photo)
         mark = stamp(photo.path) if photo.stored is None else photo.stored.stamp
         source = photo.path if photo.stored is None else storage.read(photo.stored.address)
-        whole_wanted = self.options.tile or self.options.overlay
-        side = None if whole_wanted else self._least
-        image, size = open_reduced(source, side, max_pixels=self.options.max_pixels)
-        if self.options.overlay and max(size) > LONGEST_JPEG:
+        image = open_photo(source, max_pixels=self.options.max_pixels)
+        if self.options.overlay and max(image.size) > LONGEST_JPEG:
             raise Error(
-                f"{photo.where} is {max(size):,} pixels long, and an overlay has at most {LONGEST_JPEG:,}; cut "
+                f"{photo.where} is {max(image.size):,} pixels long, and an overlay has at most {LONGEST_JPEG:,}; cut "
                 "it into parts, or leave out --overlay."
             )
-        whole = np.array(image) if whole_wanted else None
-        prepared = self.concept.prepare(image, size=size)
+        whole = np.array(image) if self.options.tile or self.options.overlay else None
+        prepared = self.concept.prepare(image)
         notes: list[str] = []
-        by_hand = self._by_hand(task, source, size, notes)
+        by_hand = self._by_hand(task, source, prepared.size, notes)
         known = self._known(photo) if self._known is not None and by_hand is None else None
-        if known is not None and known.mask.shape != size:
+        if known is not None and known.mask.shape != prepared.size:
             known = None  # of another photograph that had its name
         seconds = time.perf_counter() - start
-        return Decoded(photo, prepared, thumbnail(image, size), whole, by_hand, known, tuple(notes), mark, seconds)
+        return Decoded(photo, prepared, thumbnail(image), whole, by_hand, known, tuple(notes), mark, seconds)
 
     def _by_hand(self, task: Task, source: Path | bytes, size: tuple[int, int], notes: list[str]) -> ByHand | None:
         """The mask that a person painted or edited, which is kept: the edited one where there are both."""

@@ -89,11 +89,9 @@ def fitted(size: tuple[int, int], config: Config) -> tuple[int, int]:
     return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
 
 
-def prepare(photo: NDArray[np.uint8] | Image.Image, *configs: Config, size: tuple[int, int] | None = None) -> Prepared:
-    """For networks of these configurations. photo: (H, W, 3) uint8, or an image in RGB. size: (H, W) of the photograph
-    itself, where what is given was reduced."""
-    if size is None:
-        size = (photo.height, photo.width) if isinstance(photo, Image.Image) else (photo.shape[0], photo.shape[1])
+def prepare(photo: NDArray[np.uint8] | Image.Image, *configs: Config) -> Prepared:
+    """For networks of these configurations. photo: (H, W, 3) uint8, or an image in RGB."""
+    size = (photo.height, photo.width) if isinstance(photo, Image.Image) else (photo.shape[0], photo.shape[1])
     return Prepared(tuple(resize_photo(photo, fitted(size, config)) for config in configs), size)
 
 
