@@ -8,6 +8,7 @@ from torch import Tensor
 from dgpnet.network import mask_stem
 from dgpnet.network.fast import fold, fuse
 from dgpnet.network.mask_stem import STEMS
+from tests.capability import needs_half
 from tests.tiny import tiny_network
 from tests.tolerances import assert_equal
 
@@ -32,6 +33,7 @@ def test_every_way_is_convolution_relu_and_pooling(way: str, shape: tuple[int, .
     assert_equal(STEMS[way](mask, weight, bias), plainly(mask, weight, bias))
 
 
+@needs_half
 @pytest.mark.parametrize("way", WAYS)
 def test_in_half_precision_too(way: str) -> None:
     device = "cuda" if way == "kernel" else "cpu"
