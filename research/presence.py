@@ -35,8 +35,10 @@ from research.absence import auroc_of
 from research.default_model import test_sets
 
 SHOTS = (1, 5)
-#: Photographs with the class for one without it, in the folder that presence is calibrated for.
+#: Photographs with the class for one without it, in the folder that scores are calibrated for.
 ODDS = 5.0
+#: The same for presence, to choose among.
+CHOICES = (5.0, 4.0, 3.0, 2.5, 2.0, 1.6, 1.3, 1.0)
 #: Strength of the quadratic penalty on weights, in standard deviations of the evidence.
 PENALTY = 1.0
 #: Part of the photographs with the object that may be lost to be rid of some without it.
@@ -132,25 +134,52 @@ def predicted(samples: Sequence[Sample], beliefs: dict[str, Belief]) -> dict[str
     return found
 
 
-def left_out(samples: Sequence[Sample], folds: int = 8) -> dict[str, NDArray[np.float64]]:
+def chosen(samples: Sequence[Sample]) -> tuple[float, ...]:
+    """For each of SHOTS the least of CHOICES with which at most the part LOST of the photographs that show the class
+    are left out, in the mean of the sources, each class by what was fitted to the others: so that most of those that
+    lack it are."""
+    best = [max(CHOICES)] * len(SHOTS)
+    for odds in sorted(CHOICES, reverse=True):
+        presence = left_out(samples, odds=(odds,) * len(SHOTS))["presence"]
+        for i, shots in enumerate(SHOTS):
+            lost = [
+                np.mean([p < PRESENT for p, s in zip(presence, samples, strict=True) if _is(s, source, shots)])
+                for source in {s.source for s in samples}
+            ]
+            if float(np.mean(lost)) <= LOST:
+                best[i] = odds
+    return tuple(best)
+
+
+def _is(sample: Sample, source: str, shots: int) -> bool:
+    return sample.there and (sample.source, sample.shots) == (source, shots)
+
+
+def left_out(
+    samples: Sequence[Sample], folds: int = 8, *, odds: Sequence[float] = (ODDS, ODDS)
+) -> dict[str, NDArray[np.float64]]:
     """The same, each class by what was fitted to the others."""
     groups = sorted({sample.group for sample in samples})
     fold = dict(zip(groups, np.random.default_rng(0).integers(0, folds, len(groups)).tolist(), strict=True))
     found = {name: np.zeros(len(samples)) for name in ("presence", "quality")}
     for i in range(folds):
         test = [n for n, sample in enumerate(samples) if fold[sample.group] == i]
-        beliefs = fitted([sample for sample in samples if fold[sample.group] != i])
+        beliefs = fitted([sample for sample in samples if fold[sample.group] != i], odds)
         for name, values in predicted([samples[n] for n in test], beliefs).items():
             found[name][test] = values
     return found
 
 
-def fitted(samples: Sequence[Sample]) -> dict[str, Belief]:
-    """Presence and quality."""
+def fitted(samples: Sequence[Sample], odds: Sequence[float] = (ODDS, ODDS)) -> dict[str, Belief]:
+    """Presence, for folders with those odds of showing the class, with one example and with several; and quality."""
     by_shots = {k: [s for s in samples if s.shots == k] for k in SHOTS}
     found: dict[str, Belief] = {}
     for name, target in (("presence", lambda s: float(s.there)), ("quality", lambda s: s.iou)):
-        one, several = (regressed(some, [target(s) for s in some], ODDS) for some in by_shots.values())
+        shares = odds if name == "presence" else (ODDS, ODDS)
+        one, several = (
+            regressed(some, [target(s) for s in some], share)
+            for some, share in zip(by_shots.values(), shares, strict=True)
+        )
         there = [s for s in by_shots[SHOTS[-1]] if s.there]
         usual = float(np.mean([several[0] + np.dot(several[1:], s.evidence) for s in there]))
         found[name] = Belief(_short(one), _short(several), round(usual, 3))
@@ -203,11 +232,13 @@ def main(
     unseen = Segmenter(load(tried).network, calibration=segmenter.calibration)
     built = test_sets(root, None, cache)
     samples = [sample for name, dataset in built.items() for sample in _gathered(unseen, name, dataset, episodes)]
-    beliefs = fitted(samples)
+    odds = chosen(samples)
+    print(json.dumps({"odds": odds}))
+    beliefs = fitted(samples, odds)
     if out is not None:
         out.write_text(json.dumps({name: asdict(belief) for name, belief in beliefs.items()}, indent=1) + "\n")
     print(json.dumps({name: asdict(belief) for name, belief in beliefs.items()}))
-    print(json.dumps(report(samples, left_out(samples)), indent=1))
+    print(json.dumps(report(samples, left_out(samples, odds=odds)), indent=1))
     if measure:
         coco = data.build("coco", root / "coco", split="test", cache=cache, min_pixels=1)
         listed = data.episodes_from_file(root / "coco-mini-episodes.json", coco)[:episodes]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from research.presence import Sample, fitted, left_out, predicted, regressed, report
+from research.presence import CHOICES, LOST, Sample, chosen, fitted, left_out, predicted, regressed, report
 
 
 def samples(count: int = 400, seed: int = 0) -> list[Sample]:
@@ -41,3 +41,14 @@ def test_what_is_told_of_classes_that_were_left_out():
     shifted = [Sample(**{**vars(s), "shift": 9.0}) for s in some]
     assert (predicted(shifted, beliefs)["presence"] > predicted(some, beliefs)["presence"]).all()
     np.testing.assert_array_equal(predicted(shifted, beliefs)["quality"], predicted(some, beliefs)["quality"])
+
+
+def test_as_many_are_left_out_as_cost_few_that_show_it():
+    some = samples()
+    odds = chosen(some)
+    told = report(some, left_out(some, odds=odds))
+    for shots, least in zip((1, 5), odds, strict=True):
+        assert np.mean([told[f"source {i}, {shots} shots"]["lost"] for i in (0, 1)]) <= LOST
+        if lower := [one for one in CHOICES if one < least]:
+            other = report(some, left_out(some, odds=(max(lower),) * 2))
+            assert np.mean([other[f"source {i}, {shots} shots"]["lost"] for i in (0, 1)]) > LOST
