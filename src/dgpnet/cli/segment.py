@@ -72,7 +72,7 @@ def segment(
     max_pixels: Annotated[int, typer.Option("--max-pixels", help="Refuse photographs with more.")] = MAX_PIXELS,
     min_likeness: Annotated[
         float,
-        typer.Option("--min-likeness", help="Leave out what was found and is less like what was painted (try 0.2)."),
+        typer.Option("--min-likeness", help="Leave out what was found and is less like what was painted (try 0.25)."),
     ] = 0.0,
     keep_all: Annotated[
         bool, typer.Option("--keep-all", help="Leave nothing out for being probably not there (presence under 0.5).")

@@ -27,8 +27,8 @@ from dgpnet.segmenter.stages import Crew, Known, Unwritable
 from dgpnet.storage import is_address
 
 Advance = Callable[[int, int], None]
-#: A likeness that tells little of what was painted; what has how much of it: docs/results/default-model.md.
-UNLIKE = 0.2
+#: A likeness that few photographs with the thing have less of; `--min-likeness` names it, too.
+UNLIKE = 0.25
 
 
 @dataclass(frozen=True)
