@@ -37,7 +37,10 @@ class Worker:
         """plan: of `packed`. An Error where the device or the output folder is not there."""
         self.plan: Plan = pickle.loads(plan)
         self._check_folder()
-        self.stages = self.plan.stages(find_device(device))
+        where = find_device(device)
+        if where.type == "cuda" and where.index is not None:
+            torch.cuda.set_device(where)  # streams, graphs and Triton's kernels are the current device's
+        self.stages = self.plan.stages(where)
 
     def _check_folder(self) -> None:
         """The output folder must be the one that the driver writes to, and not one of that name on another disk."""
