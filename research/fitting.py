@@ -165,7 +165,7 @@ def table(rows: Sequence[Row]) -> str:
     for row in rows:
         expected = "–" if row.expected_fitted is None else f"{100 * row.expected_fitted:.0f}"
         lines.append(
-            f"| {row.name} | {len(row.ious)} | {_percent(row.ious)} | {_percent(row.ious_fitted)} | "
+            f"| {row.name} | {len(row.ious)} | {percent(row.ious)} | {percent(row.ious_fitted)} | "
             f"{100 * row.gain:+.1f} | {expected} | {row.cost:.1f}× | {row.chosen} |"
         )
     for kind in dict.fromkeys(row.kind for row in rows):
@@ -178,7 +178,8 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def _percent(ious: Sequence[float]) -> str:
+def percent(ious: Sequence[float]) -> str:
+    """Their mean."""
     return f"{100 * fmean(ious):.1f}"
 
 
@@ -221,7 +222,7 @@ def main(
         sources.insert(0, on_coco(segmenter, root, coco, fit_seconds, cache))
     for row in chain(*sources):
         rows.append(row)
-        typer.echo(f"{row.name}: {_percent(row.ious)} → {_percent(row.ious_fitted)}, {row.wall:.0f} s", err=True)
+        typer.echo(f"{row.name}: {percent(row.ious)} → {percent(row.ious_fitted)}, {row.wall:.0f} s", err=True)
         if out is not None:
             with atomic(out) as temporary:
                 temporary.write_text(json.dumps([asdict(one) for one in rows], indent=1) + "\n")

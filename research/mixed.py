@@ -37,6 +37,7 @@ from dgpnet.segmenter.segmentation import Judged, Maps, enlarge, judge, leave_ou
 from dgpnet.segmenter.suggest import Pool, cells, order
 from dgpnet.segmenter.support import read_examples
 from research.encoded import photographs_of
+from research.fitting import percent
 
 BUDGET = 4
 #: Photographs to choose from, and queries at most; a third of each show the class.
@@ -237,21 +238,17 @@ def table(rows: Sequence[Row]) -> str:
         if not some:
             continue
         lines.append(
-            f"| {half}, {len(some)} classes | the first example alone | {_percent([r.first for r in some])} | | |"
+            f"| {half}, {len(some)} classes | the first example alone | {percent([r.first for r in some])} | | |"
         )
-        lines.append(f"| | random | {_percent([fmean(row.random) for row in some])} | | {BUDGET / 3:.1f} |")
+        lines.append(f"| | random | {percent([fmean(row.random) for row in some])} | | {BUDGET / 3:.1f} |")
         for name in some[0].by:
             gains = [100 * (row.by[name] - fmean(row.random)) for row in some]
             error = stdev(gains) / len(gains) ** 0.5 if len(gains) > 1 else 0.0
             lines.append(
-                f"| | {name} | {_percent([row.by[name] for row in some])} | {fmean(gains):+.1f} ± {error:.1f} | "
+                f"| | {name} | {percent([row.by[name] for row in some])} | {fmean(gains):+.1f} ± {error:.1f} | "
                 f"{fmean(row.showing[name] for row in some):.1f} |"
             )
     return "\n".join(lines)
-
-
-def _percent(ious: Sequence[float]) -> str:
-    return f"{100 * fmean(ious):.1f}"
 
 
 def main(
