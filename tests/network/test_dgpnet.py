@@ -9,6 +9,7 @@ from torch import Tensor
 
 from dgpnet import processor
 from dgpnet.errors import Error
+from dgpnet.loss import presence_loss
 from dgpnet.network import PRESETS, Config, DGPNet
 from dgpnet.network.fast import Predictor, fold
 from tests.tolerances import assert_equal
@@ -37,6 +38,10 @@ VARIANTS = {
     "dense support": {"support_stride": 16, "similarity": True},
     "similarity": {"similarity": True},
     "similarity alone": {"similarity": True, "learner": "none", "levels": (16,)},
+    "presence": {"presence": True},
+    "presence and similarity": {"presence": True, "similarity": True},
+    "vision": {"encoder": "vision_lite0", "presence": True},
+    "vision, level 16": {"encoder": "vision_lite0", "levels": (16,)},
     "efficientnet": {"encoder": "efficientnet_lite0"},
     "efficientnet, level 16": {"encoder": "efficientnet_lite0", "levels": (16,)},
     "resnet34": {"encoder": "resnet34"},
@@ -106,9 +111,11 @@ class TestEveryVariant:
     def test_every_parameter_gets_a_finite_gradient(self, name: str) -> None:
         network = tiny(**VARIANTS[name]).train()
         logits = network(*episode())
-        assert logits.shape == (2, 2, 64, 96) and torch.isfinite(logits).all()
+        told = network.config.presence
+        assert logits.shape == (2, 3 if told else 2, 64, 96) and torch.isfinite(logits).all()
         target = torch.randint(0, 2, (2, 64, 96))
-        F.cross_entropy(logits, target).backward()
+        of_presence = presence_loss(logits, target).sum() if told else 0.0
+        (F.cross_entropy(logits[:, :2], target) + of_presence).backward()
         for parameter_name, parameter in network.named_parameters():
             if parameter.requires_grad:
                 assert parameter.grad is not None, parameter_name
@@ -120,8 +127,10 @@ class TestEveryVariant:
         network = tiny(**VARIANTS[name])
         photos, masks, query = episode()
         with torch.no_grad():
-            logits, novelty, likeness = network.answer(network.learn(photos, masks[:, :, None]), query)
-            assert_equal(logits[:, 0], network(photos, masks, query))
+            logits, novelty, likeness, presence = network.answer(network.learn(photos, masks[:, :, None]), query)
+            expected = network(photos, masks, query)
+        assert_equal(logits[:, 0], expected[:, :2])
+        assert_equal(presence, expected[:, 2:] if network.config.presence else torch.zeros_like(likeness))
         assert novelty.shape == query.shape[:1] + query.shape[2:] and (novelty >= 0).all() and (novelty <= 1).all()
         assert likeness.shape == logits.shape[:2] + query.shape[2:] and likeness.isfinite().all()
         assert bool(likeness.any()) == network.config.similarity
@@ -132,13 +141,15 @@ class TestEveryVariant:
         masks = torch.stack([masks, 1 - masks], 2)
         with torch.no_grad():
             memory = network.learn(photos, masks)
-            expected = network.predict(memory, query)
+            expected, *_, presence = network.answer(memory, query)
+            assert torch.equal(network.predict(memory, query), expected)
             grown = network.extend(network.learn(photos[:, :1], masks[:, :1]), photos[:, 1:], masks[:, 1:])
             assert_equal(network.predict(grown, query), expected)
             assert torch.equal(network.predict(network.restore(memory.tensors()), query), expected)
             for c in range(2):
-                alone = network.predict(network.learn(photos, masks[:, :, c : c + 1]), query)
-                assert_equal(expected[:, c], alone[:, 0])
+                alone = network.answer(network.learn(photos, masks[:, :, c : c + 1]), query)
+                assert_equal(expected[:, c], alone.logits[:, 0])
+                assert_equal(presence[:, c], alone.presence[:, 0])
             others = network.learn(photos[:, [0, 2]], masks[:, [0, 2]])
             assert_equal(network.predict(memory.without(1), query), network.predict(others, query))
 
@@ -150,7 +161,11 @@ class TestEveryVariant:
         with torch.no_grad():
             expected = network(photos, masks, query)
             assert_equal(plain.episode(photos, masks, query), expected)
-            assert_equal(plain.predict(plain.learn(photos, masks[:, :, None]), query)[:, 0], expected)
+            memory = plain.learn(photos, masks[:, :, None])
+            assert_equal(plain.predict(memory, query)[:, 0], expected[:, :2])
+            assert_equal(plain.recall(memory, plain.encode(query))[:, 0], expected[:, :2])
+            if network.config.presence:
+                assert_equal(plain.answer(memory, query).presence, expected[:, 2:])
             if processor.half_works():
                 half = Predictor(network, dtype=torch.bfloat16)
                 assert_equal(half.episode(photos, masks, query), expected, dtype=torch.bfloat16)
@@ -165,7 +180,7 @@ def _unsettle(network: DGPNet) -> None:
 
 
 def test_a_folded_network_has_no_batch_norm_left() -> None:
-    for changes in ({}, {"encoder": "efficientnet_lite0"}, {"encoder": "resnet50"}):
+    for changes in ({}, *({"encoder": name} for name in ("efficientnet_lite0", "vision_lite0", "resnet50"))):
         folded = fold(tiny(**changes))
         assert not [m for m in folded.modules() if isinstance(m, torch.nn.BatchNorm2d)]
 

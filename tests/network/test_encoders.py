@@ -73,7 +73,7 @@ def test_features_have_the_promised_shape_and_every_parameter_a_gradient(name: s
     check_features(body, 64, 96)
 
 
-@pytest.mark.parametrize("name", ["resnet18", "resnet50", "efficientnet_lite0", *HUGGING_FACE])
+@pytest.mark.parametrize("name", ["resnet18", "resnet50", "efficientnet_lite0", "vision_lite0", *HUGGING_FACE])
 @pytest.mark.parametrize("strides", [(4, 8), (4, 8, 16), (4, 8, 32)])
 def test_dropped_strides_leave_no_parameter_without_use(name: str, strides: tuple[int, ...]) -> None:
     whole = build(name).eval()
@@ -96,7 +96,7 @@ def test_dropped_strides_take_their_parameters_with_them(name: str) -> None:
     assert sum(p.numel() for p in body.parameters()) < whole / 2
 
 
-@pytest.mark.parametrize("name", ["resnet18", "resnet50", "efficientnet_lite0", "hf:resnet"])
+@pytest.mark.parametrize("name", ["resnet18", "resnet50", "efficientnet_lite0", "vision_lite0", "hf:resnet"])
 def test_training_mode_leaves_statistics_alone(name: str) -> None:
     body = build(name).train()
     before = {key: value.clone() for key, value in body.named_buffers()}

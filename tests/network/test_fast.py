@@ -15,7 +15,7 @@ from dgpnet.network.prepared import PreparedConv, available
 from tests.capability import needs_half
 from tests.tolerances import assert_equal
 
-CONFIG = Config(encoder="resnet50", features=16, encodings=4, decoder_width=16, size=64)
+CONFIG = Config(encoder="resnet50", features=16, encodings=4, decoder_width=16, presence=True, size=64)
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def network(encoder: str) -> DGPNet:
     return DGPNet(CONFIG.but(encoder=encoder)).eval().requires_grad_(False)
 
 
-@pytest.mark.parametrize("encoder", ["resnet50", "resnet18", "efficientnet_lite0"])
+@pytest.mark.parametrize("encoder", ["resnet50", "resnet18", "efficientnet_lite0", "vision_lite0"])
 @pytest.mark.skipif(not available(), reason="this build of PyTorch has no such kernels")
 def test_answers_stay_the_same_once_weights_are_prepared(network: DGPNet, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(winograd, "pays", lambda channels_in, channels_out, height, width: height > 4)
@@ -39,12 +39,10 @@ def test_answers_stay_the_same_once_weights_are_prepared(network: DGPNet, monkey
     memory, known = predictor.learn(photos, masks), network.learn(photos, masks)
     for size in [(64, 64), (64, 64), (96, 64), (64, 64)]:
         query = torch.randn(1, 3, *size)
-        logits, novelty, likeness = network.answer(known, query)
-        assert_equal(predictor.predict(memory, query), logits)
-        found = predictor.answer(memory, query)
-        assert_equal(found[0], logits)
-        assert_equal(found.novelty, novelty)
-        assert_equal(found.likeness, likeness)
+        answer = network.answer(known, query)
+        assert_equal(predictor.predict(memory, query), answer.logits)
+        for found, expected in zip(predictor.answer(memory, query), answer, strict=True):
+            assert_equal(found, expected)
     again = Predictor(network, dtype=torch.float32)
     assert torch.equal(again.predict(memory, query), predictor.predict(memory, query))
 
@@ -71,7 +69,7 @@ def test_in_bfloat16_they_are_prepared_where_the_processor_has_it(
     assert not prepared(Predictor(network, dtype=torch.bfloat16))
 
 
-@pytest.mark.parametrize("encoder", ["resnet50", "resnet18", "efficientnet_lite0"])
+@pytest.mark.parametrize("encoder", ["resnet50", "resnet18", "efficientnet_lite0", "vision_lite0"])
 @needs_half
 def test_half_precision_around_what_stays_float32_is_near(network: DGPNet) -> None:
     predictor = Predictor(network, dtype=torch.bfloat16)

@@ -1,5 +1,7 @@
 """Other projects' layouts: converted weights compute what the originals compute."""
 
+import re
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -8,6 +10,7 @@ from torch import Tensor
 from dgpnet.errors import Error
 from dgpnet.images import MEAN, STD
 from dgpnet.network.encoders import build_encoder
+from dgpnet.network.encoders.vision import BLOCKS, GRID, HEADS, PATCH, TAPS, WIDTH, Vision
 from dgpnet.weights import convert, load_state
 from tests.tolerances import assert_equal
 
@@ -134,3 +137,124 @@ def test_hugging_face_resnets_compute_the_same_here(name: str, kind: str, stride
 def test_hugging_face_classifier_names() -> None:
     found = convert.from_huggingface({"resnet.embedder.embedder.normalization.bias": 0, "classifier.1.weight": 1})
     assert found == {"bn1.bias": 0, "fc.weight": 1}
+
+
+def dinov2(patch: int = 14, blocks: int = BLOCKS + 1) -> dict[str, Tensor]:
+    """A random ViT-S as `transformers` names it, with more blocks than are used here."""
+    tensors = {
+        "embeddings.cls_token": torch.randn(1, 1, WIDTH),
+        "embeddings.mask_token": torch.randn(1, WIDTH),
+        "embeddings.position_embeddings": 0.5 * torch.randn(1, 1 + GRID**2, WIDTH),
+        "embeddings.patch_embeddings.projection.weight": torch.randn(WIDTH, 3, patch, patch) / patch,
+        "embeddings.patch_embeddings.projection.bias": torch.randn(WIDTH),
+        "layernorm.weight": torch.randn(WIDTH),
+    }
+    sides = {f"attention.attention.{part}": (WIDTH, WIDTH) for part in ("query", "key", "value")}
+    sides |= {"attention.output.dense": (WIDTH, WIDTH), "mlp.fc1": (4 * WIDTH, WIDTH), "mlp.fc2": (WIDTH, 4 * WIDTH)}
+    for i in range(blocks):
+        block = f"encoder.layer.{i}."
+        for name, (out, into) in sides.items():
+            tensors[f"{block}{name}.weight"] = torch.randn(out, into) / into**0.5
+            tensors[f"{block}{name}.bias"] = 0.1 * torch.randn(out)
+        for name in ("norm1", "norm2"):
+            tensors[f"{block}{name}.weight"] = torch.rand(WIDTH) + 0.5
+            tensors[f"{block}{name}.bias"] = 0.1 * torch.randn(WIDTH)
+        for name in ("layer_scale1", "layer_scale2"):
+            tensors[f"{block}{name}.lambda1"] = 0.2 * torch.randn(WIDTH)
+    return tensors
+
+
+def dinov2_compute(x: Tensor, given: dict[str, Tensor]) -> dict[int, Tensor]:
+    """What DINOv2 computes, x (3, H, W), in float64: tokens (1 + P, 384) after so many blocks."""
+    tensors = {name: value.double() for name, value in given.items()}
+
+    def norm(x: Tensor, name: str) -> Tensor:
+        x = x - x.mean(-1, keepdim=True)
+        x = x / (x.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+        return x * tensors[f"{name}.weight"] + tensors[f"{name}.bias"]
+
+    def linear(x: Tensor, name: str) -> Tensor:
+        return x @ tensors[f"{name}.weight"].T + tensors[f"{name}.bias"]
+
+    kernel, bias = (tensors[f"embeddings.patch_embeddings.projection.{kind}"] for kind in ("weight", "bias"))
+    patches = F.conv2d(x.double()[None], kernel, bias, kernel.shape[-1])[0]  # (384, rows, columns)
+    first, *others = tensors["embeddings.position_embeddings"][0].split([1, GRID**2])
+    places = others[0].T.unflatten(1, (GRID, GRID))[None]
+    patches = patches + F.interpolate(places, patches.shape[1:], mode="bilinear", align_corners=False)[0]
+    tokens = torch.cat([tensors["embeddings.cls_token"][0] + first, patches.flatten(1).T])
+    found = {}
+    for i in range(BLOCKS):
+        block = f"encoder.layer.{i}."
+        y = norm(tokens, f"{block}norm1")
+        q, k, v = (linear(y, f"{block}attention.attention.{part}") for part in ("query", "key", "value"))
+        heads = []
+        for part in torch.arange(WIDTH).chunk(HEADS):
+            chances = (q[:, part] @ k[:, part].T / len(part) ** 0.5).softmax(-1)
+            heads.append(chances @ v[:, part])
+        y = linear(torch.cat(heads, -1), f"{block}attention.output.dense")
+        tokens = tokens + y * tensors[f"{block}layer_scale1.lambda1"]
+        y = linear(norm(tokens, f"{block}norm2"), f"{block}mlp.fc1")
+        y = linear(y * (1 + torch.erf(y / 2**0.5)) / 2, f"{block}mlp.fc2")
+        tokens = tokens + y * tensors[f"{block}layer_scale2.lambda1"]
+        found[i + 1] = tokens
+    return found
+
+
+def enlarged(photo: Tensor, patch: int) -> Tensor:
+    """A photograph (3, H, W) with each of its patches by itself enlarged to what we take for one."""
+    rows, columns = (side // patch for side in photo.shape[1:])
+    patches = F.unfold(photo[None], patch, stride=patch)[0].T.reshape(-1, 3, patch, patch)
+    large = F.interpolate(patches, (PATCH, PATCH), mode="bilinear", align_corners=False)
+    return F.fold(large.flatten(1).T[None], (rows * PATCH, columns * PATCH), PATCH, stride=PATCH)[0]
+
+
+@pytest.mark.parametrize("patch", [14, PATCH])
+@pytest.mark.parametrize("prefix", ["", "backbone.", "dinov2."])
+def test_dinov2_computes_the_same_here_of_enlarged_patches(prefix: str, patch: int) -> None:
+    tensors = dinov2(patch)
+    converted = convert.from_dinov2({prefix + name: value for name, value in tensors.items()})
+    vision = Vision().eval().requires_grad_(False)
+    load_state(vision, converted)
+    photo = torch.randn(3, 2 * patch, 4 * patch)
+    expected = dinov2_compute(photo, tensors)
+    found = vision(enlarged(photo, patch)[None])
+    assert {16, 32} == set(TAPS) == set(found)
+    for stride, (blocks, length) in TAPS.items():
+        patches = length * F.layer_norm(expected[blocks][1:], (WIDTH,), eps=1e-6).unflatten(0, (2, 4))
+        if stride == 32:
+            patches = patches.unflatten(1, (2, 2)).mean((0, 2))[None]  # of two by two
+        assert_equal(found[stride][0], patches.permute(2, 0, 1))
+
+
+@pytest.mark.parametrize("sides", [(14, 16), (7, 16)])
+def test_a_resized_kernel_gives_of_a_plain_patch_what_the_given_one_gave(sides: tuple[int, int]) -> None:
+    before, after = sides
+    kernel = torch.randn(5, 3, before, before)
+    resized = convert._resized_kernel(kernel, after)
+    assert resized.shape == (5, 3, after, after)
+    torch.testing.assert_close(resized.sum((2, 3)), kernel.sum((2, 3)), atol=1e-3, rtol=1e-3)
+    patch = torch.randn(1, 3, before, before)
+    large = F.interpolate(patch, (after, after), mode="bilinear", align_corners=False)
+    assert_equal((resized * large).sum((1, 2, 3)), (kernel * patch).sum((1, 2, 3)))
+
+
+def test_a_graph_has_the_places_unnamed_and_apart() -> None:
+    tensors = dinov2()
+    expected = convert.from_dinov2(tensors)
+    places = tensors.pop("embeddings.position_embeddings")
+    named = {"onnx::Reshape_12": places[:, 1:], "onnx::Concat_7": places[:, :1], "onnx::MatMul_3": torch.zeros(2, 2)}
+    found = convert.from_dinov2({**tensors, **named})
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    del named["onnx::Concat_7"]
+    with pytest.raises(Error, match="position_embeddings"):
+        convert.from_dinov2({**tensors, **named})
+
+
+def test_a_part_of_dinov2_is_refused() -> None:
+    missing = f"encoder.layer.{BLOCKS - 1}.mlp.fc2.bias"
+    tensors = dinov2(blocks=BLOCKS)
+    convert.from_dinov2(tensors)  # the last blocks are not asked for
+    del tensors[missing]
+    with pytest.raises(Error, match=re.escape(missing)):
+        convert.from_dinov2(tensors)

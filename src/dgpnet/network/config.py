@@ -36,8 +36,8 @@ LEVELS = (16, 32)
 class Config:
     """A network's configuration. The defaults are the paper's final model.
 
-    encoder            "resnet18" … "resnet101", "efficientnet_lite0" … "efficientnet_lite2", or
-                       "hf:<name or folder>" (Hugging Face)
+    encoder            "resnet18" … "resnet101", "efficientnet_lite0" … "efficientnet_lite2", "vision_lite0",
+                       or "hf:<name or folder>" (Hugging Face)
     encoder_options    what that encoder takes beyond its name
     stride_on          where a bottleneck has its stride: "3x3" (torchvision's weights) or "1x1" (Keras' weights)
     freeze_encoder     train neither the encoder's body nor its BatchNorm scale and shift (projections are trained)
@@ -55,6 +55,7 @@ class Config:
     output_space       "learned" (mask encoder with `encodings` channels) or "mask" (the mask itself)
     mask_relu          a ReLU behind the mask encoder's heads
     decoder_width      channels inside the decoder
+    presence           the decoder also says how much each pixel speaks for the class being in the photograph at all
     size               side that photographs are resized to, or (resize "pad") the longest side they may have
     resize             how a Segmenter takes photographs, "square": to size × size, as the paper, training and
                        evaluation do; "pad": kept (shrunk if longer than `size`), padded to multiples of 32
@@ -79,6 +80,7 @@ class Config:
     encodings: int = 64
     mask_relu: bool = False
     decoder_width: int = 256
+    presence: bool = False
     size: int = 384
     resize: str = "square"
 

@@ -8,10 +8,12 @@ import re
 from collections.abc import Mapping
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from dgpnet.errors import Error
 from dgpnet.images import MEAN, STD
+from dgpnet.network.encoders import vision
 
 Tensors = dict[str, Tensor]
 
@@ -79,6 +81,56 @@ def from_efficientnet_lite(tensors: Mapping[str, Tensor]) -> Tensors:
     return converted
 
 
+def from_dinov2(tensors: Mapping[str, Tensor]) -> Tensors:
+    """A ViT-S in DINOv2's layout, as `transformers` names it, in the names of `network.encoders.vision`; its last
+    blocks, which are not used there, are left out.
+
+    The kernel of its patches becomes one that sees in an enlarged photograph what the given one saw in it.
+    """
+    given = {re.sub(r"^(backbone\.|dinov2\.)", "", key): value for key, value in tensors.items()}
+    try:
+        token, places = given["embeddings.cls_token"][0], _places(given)
+        kernel, shift = (given[f"embeddings.patch_embeddings.projection.{kind}"] for kind in ("weight", "bias"))
+        converted = {
+            "patches.weight": kernel if kernel.shape[-1] == vision.PATCH else _resized_kernel(kernel, vision.PATCH),
+            "patches.bias": shift,
+            "token": (token + places[:1])[None],
+            "places": places[1:].T.unflatten(-1, (round((len(places) - 1) ** 0.5), -1))[None].contiguous(),
+        }
+        for i in range(vision.BLOCKS):
+            block = f"encoder.layer.{i}."
+            for name, ours in _DINOV2_BLOCK.items():
+                converted[f"blocks.{i}.{ours}"] = given[block + name]
+            for kind in ("weight", "bias"):
+                parts = [given[f"{block}attention.attention.{part}.{kind}"] for part in ("query", "key", "value")]
+                converted[f"blocks.{i}.qkv.{kind}"] = torch.cat(parts)
+    except KeyError as error:
+        raise Error(f"These weights of DINOv2 lack {error}; give all of them.") from error
+    for stride, (_, length) in vision.TAPS.items():
+        converted[f"norms.{stride}.weight"] = torch.full((vision.WIDTH,), length)
+        converted[f"norms.{stride}.bias"] = torch.zeros(vision.WIDTH)
+    return converted
+
+
+def _places(tensors: Mapping[str, Tensor]) -> Tensor:
+    """(1 + P, D): what was learned for the class token's place and the patches'; a graph has them apart, unnamed."""
+    if "embeddings.position_embeddings" in tensors:
+        return tensors["embeddings.position_embeddings"][0]
+    unnamed = [value for key, value in tensors.items() if key.startswith("onnx::") and value.ndim == 3]
+    if len(unnamed) != 2:
+        raise Error("These weights of DINOv2 lack embeddings.position_embeddings; give all of them.")
+    return torch.cat(sorted((one[0] for one in unnamed), key=len))
+
+
+def _resized_kernel(kernel: Tensor, side: int) -> Tensor:
+    """(O, I, k, k) -> (O, I, side, side): of enlarged patches the same products, in the sense of least squares."""
+    given = kernel.shape[-1]
+    basis = torch.eye(given * given).view(-1, 1, given, given)
+    enlarging = F.interpolate(basis, (side, side), mode="bilinear", align_corners=False).flatten(1).T  # (side², k²)
+    resized: Tensor = (kernel.flatten(2) @ torch.linalg.pinv(enlarging)).unflatten(-1, (side, side))
+    return resized
+
+
 def fold_input(kernel: Tensor, scale: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
     """A first convolution of scale·x + offset, as one of x and a shift of its output (exact but for padded borders).
 
@@ -86,6 +138,15 @@ def fold_input(kernel: Tensor, scale: Tensor, offset: Tensor) -> tuple[Tensor, T
     """
     return kernel * scale[:, None, None], (kernel * offset[:, None, None]).sum((1, 2, 3))
 
+
+_DINOV2_BLOCK = {
+    **{f"{norm}.{kind}": f"{norm}.{kind}" for norm in ("norm1", "norm2") for kind in ("weight", "bias")},
+    **{f"mlp.{fc}.{kind}": f"{fc}.{kind}" for fc in ("fc1", "fc2") for kind in ("weight", "bias")},
+    "attention.output.dense.weight": "out.weight",
+    "attention.output.dense.bias": "out.bias",
+    "layer_scale1.lambda1": "scale1",
+    "layer_scale2.lambda1": "scale2",
+}
 
 _KERAS_BATCH_NORM = {
     "gamma": "weight",

@@ -92,6 +92,13 @@ def load_encoder(network: nn.Module, source: str | Path, *, layout: str = "auto"
     load_state(body, tensors, what=f"the {weights.name} weights in {source}")
 
 
+def beside(deep: Mapping[str, Tensor], lite: EncoderWeights) -> EncoderWeights:
+    """The weights of `vision_lite0`: a vision transformer's, in our names, and EfficientNet-Lite0's."""
+    parts = {"vision": deep, "lite": lite.tensors}
+    tensors = {f"{part}.{key}": value for part, found in parts.items() for key, value in found.items()}
+    return EncoderWeights("vision_lite0", lite.stride_on, tensors, {})
+
+
 def save_encoder(path: str | Path, weights: EncoderWeights, *, half: bool = False) -> None:
     """Write an encoder's weights as safetensors, whole or not at all; half: as `halve` does."""
     tensors = halve(weights.tensors) if half else weights.tensors

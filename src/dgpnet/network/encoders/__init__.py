@@ -8,6 +8,7 @@ from dgpnet.errors import Error
 from dgpnet.network.encoders.body import Body, FrozenStatistics
 from dgpnet.network.encoders.efficientnet import SCALES, efficientnet
 from dgpnet.network.encoders.resnet import DEPTHS, resnet
+from dgpnet.network.encoders.vision import vision_and_lite
 
 __all__ = ["ENCODERS", "STRIDES_ON", "Body", "FrozenStatistics", "build_encoder"]
 
@@ -17,6 +18,7 @@ STRIDES_ON = ("3x3", "1x1")
 ENCODERS: dict[str, Callable[[str], Body]] = {
     **{name: partial(resnet, name) for name in DEPTHS},
     **{name: partial(efficientnet, name) for name in SCALES},
+    "vision_lite0": vision_and_lite,
 }
 
 
