@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from dgpnet import checks
-from dgpnet.cluster.team import Chunk, Report, Team
+from dgpnet.cluster.team import Chunk, Report, Team, answered
 from dgpnet.cluster.worker import Answer, Worker, packed
 from dgpnet.errors import Error
 from dgpnet.segmenter.stages import Plan, Task, Unwritable
@@ -119,13 +119,9 @@ class Actors(Team):
                 self._dismiss(member)
                 continue
             member.awaited = None
-            if isinstance(said, Answer):
-                reports.append((member.chunk, said))
+            if answer := answered(said):
+                reports.append((member.chunk, answer))
                 member.chunk = None
-            elif isinstance(said, Error):
-                raise said
-            elif isinstance(said, str):
-                raise RuntimeError(f"A worker failed:\n{said}")
         if ready or self.busy():
             self._lively = time.monotonic()
         elif time.monotonic() - self._lively > PATIENCE:

@@ -17,8 +17,8 @@ from multiprocessing.synchronize import Event
 import torch
 
 from dgpnet import checks
-from dgpnet.cluster.team import Chunk, Report, Team
-from dgpnet.cluster.worker import Answer, Worker, packed
+from dgpnet.cluster.team import Chunk, Report, Team, answered
+from dgpnet.cluster.worker import Worker, packed
 from dgpnet.devices import find_device
 from dgpnet.errors import Error
 from dgpnet.segmenter.stages import Plan
@@ -81,13 +81,9 @@ class Processes(Team):
                 place = self._members.index(member)
                 self._members[place : place + 1] = [] if self._stopping() else [self._start(member.device)]
                 continue
-            if isinstance(said, Answer):
-                reports.append((member.chunk, said))
+            if answer := answered(said):
+                reports.append((member.chunk, answer))
                 member.chunk = None
-            elif isinstance(said, Error):
-                raise said
-            elif isinstance(said, str):
-                raise RuntimeError(f"A worker process failed:\n{said}")
             member.ready = True
         return reports
 

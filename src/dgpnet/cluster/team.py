@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from dgpnet.cluster.worker import Answer
+from dgpnet.errors import Error
 from dgpnet.segmenter.stages import Done, Failed, Plan, Task, Unwritable
 
 #: Batches in a chunk at the most: what a dead worker costs.
@@ -80,6 +81,15 @@ def chunk_size(total: int, batch: int, workers: int) -> int:
 
 #: A chunk and what became of it: None where its worker died. No chunk: of a worker that had none yet.
 Report = tuple[Chunk | None, Answer | None]
+
+
+def answered(said: Answer | Error | str | None) -> Answer | None:
+    """What a worker said: its answer, or None when it has its model; what went wrong with it is raised."""
+    if isinstance(said, Error):
+        raise said
+    if isinstance(said, str):
+        raise RuntimeError(f"A worker failed:\n{said}")
+    return said
 
 
 class Team(ABC):
