@@ -121,9 +121,6 @@ class Journal:
     believed: what it told is done again. One process writes at a time; its threads may do so together.
     """
 
-    #: How a line ends: the checksum, CRC-32 of the line without it.
-    _SEAL = re.compile(rb', "crc": "([0-9a-f]{8})"}$')
-
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.damaged = 0
@@ -131,15 +128,28 @@ class Journal:
         self._lock = threading.Lock()
         self._file: IO[bytes] | None = None
 
+    def exists(self) -> bool:
+        """Whether anything was ever added."""
+        return self.path.exists()
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """The records in the order in which they were added, one at a time; none where there is no file."""
+        self.damaged = 0
+        for line in filter(None, self._lines()):
+            record = _unsealed(line)
+            if record is None:
+                self.damaged += 1
+            else:
+                yield record
+
     def read(self) -> list[dict[str, Any]]:
-        """The records in the order in which they were added; empty where there is no file."""
-        try:
-            lines = self.path.read_bytes().split(b"\n")
-        except FileNotFoundError:
-            lines = []
-        records = [_unsealed(line, self._SEAL) for line in lines if line]
-        self.damaged = records.count(None)
-        return [record for record in records if record is not None]
+        """All records."""
+        return list(self.records())
+
+    def _lines(self) -> Iterator[bytes]:
+        with suppress(FileNotFoundError), self.path.open("rb") as file:
+            for line in file:
+                yield line.removesuffix(b"\n")
 
     def __enter__(self) -> Self:
         """Open for `add`; after a torn line a new one is begun."""
@@ -155,7 +165,7 @@ class Journal:
         """Add records, all of them on the disk before this returns, or none where it raises. Values are plain JSON."""
         if self._file is None:
             raise RuntimeError("Records are added inside `with journal`.")
-        lines = memoryview(b"".join(map(_sealed, records)))
+        lines = memoryview(b"".join(map(sealed, records)))
         with self._lock:
             end = self._file.seek(0, os.SEEK_END)
             try:
@@ -167,10 +177,10 @@ class Journal:
                     self._file.truncate(end)
                 raise
 
-    def rewrite(self, records: list[dict[str, Any]]) -> None:
+    def rewrite(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Put these records in place of all, whole or not at all; not while it is open for `add`."""
-        with atomic(self.path, sync=True) as temporary:
-            temporary.write_bytes(b"".join(map(_sealed, records)))
+        with atomic(self.path, sync=True) as temporary, temporary.open("wb") as file:
+            file.writelines(map(sealed, records))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -180,14 +190,19 @@ class Journal:
             self._file = None
 
 
-def _sealed(record: Mapping[str, Any]) -> bytes:
+def sealed(record: Mapping[str, Any]) -> bytes:
+    """The line of a record, its checksum at its end."""
     text = json.dumps(dict(record)).encode()
     return text[:-1] + b', "crc": "%08x"}\n' % zlib.crc32(text)
 
 
-def _unsealed(line: bytes, seal: re.Pattern[bytes]) -> dict[str, Any] | None:
+#: How a line ends: the checksum, CRC-32 of the line without it.
+_SEAL = re.compile(rb', "crc": "([0-9a-f]{8})"}$')
+
+
+def _unsealed(line: bytes) -> dict[str, Any] | None:
     """The record of a line; None where it is not what was written."""
-    found = seal.search(line)
+    found = _SEAL.search(line)
     if found is None or zlib.crc32(text := line[: found.start()] + b"}") != int(found[1], 16):
         return None
     try:
@@ -197,19 +212,31 @@ def _unsealed(line: bytes, seal: re.Pattern[bytes]) -> dict[str, Any] | None:
     return record if isinstance(record, dict) else None
 
 
+def record_bytes(record: Mapping[str, Any]) -> bytes:
+    """A record (plain JSON values) for people and for `record_of`: indented, with a checksum of its values."""
+    return (json.dumps({**record, "crc": _checksum(record)}, indent=1) + "\n").encode()
+
+
+def record_of(content: bytes | None) -> dict[str, Any] | None:
+    """The record of these bytes; None where there are none, or they do not say what was written."""
+    try:
+        record = json.loads(content or b"")
+        return record if record.pop("crc") == _checksum(record) else None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
 def write_record(path: str | Path, record: Mapping[str, Any]) -> None:
-    """Write a record (plain JSON values) for people and for `read_record`: indented, with a checksum of its values."""
+    """Write a record to a file."""
     with atomic(path, sync=True) as temporary:
-        sealed = {**record, "crc": _checksum(record)}
-        temporary.write_text(json.dumps(sealed, indent=1) + "\n")
+        temporary.write_bytes(record_bytes(record))
 
 
 def read_record(path: str | Path) -> dict[str, Any] | None:
     """The record in a file; None where there is none, or none that says what was written."""
     try:
-        record = json.loads(Path(path).read_bytes())
-        return record if record.pop("crc") == _checksum(record) else None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return record_of(Path(path).read_bytes())
+    except OSError:
         return None
 
 

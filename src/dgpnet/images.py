@@ -206,6 +206,13 @@ def write_mask(path: str | os.PathLike[str], mask: NDArray[Any]) -> None:
         image.save(temporary, format="PNG", **RUNS)
 
 
+def encoded(picture: Image.Image, format: str, **options: Any) -> bytes:
+    """The bytes of a picture's file. format: "PNG", "JPEG", … · options: of Pillow's for it."""
+    file = io.BytesIO()
+    picture.save(file, format=format, **options)
+    return file.getvalue()
+
+
 @contextmanager
 def _opened(source: Any, max_pixels: int, kind: str) -> Iterator[tuple[Image.Image, str]]:
     """The image, its header read and its size checked, and the name to call it by in an Error; closed after use."""

@@ -34,8 +34,8 @@ def is_address(text: object) -> bool:
 
 def below(address: str) -> dict[str, Stored]:
     """Name -> object, of all objects below an address, or of the one that it is the address of."""
-    with _explained(address):
-        system, place = _opened(address)
+    with explained(address):
+        system, place = opened(address)
         system.invalidate_cache()
         found = system.find(place, detail=True)
     own = place.rstrip("/")
@@ -55,19 +55,25 @@ def stored(addresses: Iterable[str]) -> list[Stored]:
 
 def read(address: str) -> bytes:
     """The bytes of an object."""
-    with _explained(address):
-        system, place = _opened(address)
+    with explained(address):
+        system, place = opened(address)
         content: bytes = system.cat_file(place)
         return content
 
 
 def _stored(address: str) -> Stored:
-    with _explained(address):
-        system, place = _opened(address)
+    with explained(address):
+        system, place = opened(address)
         return Stored(address, _stamp(system.info(place)))
 
 
-def _opened(address: str) -> tuple[Any, str]:
+def whole(address: str) -> str:
+    """An address with both of its slashes."""
+    return re.sub(r"^([a-z][a-z0-9+.-]+):/(?!/)", r"\1://", address)
+
+
+def opened(address: str) -> tuple[Any, str]:
+    """The file system of an address, and what it calls the place there."""
     try:
         import fsspec
     except ModuleNotFoundError as error:
@@ -83,14 +89,15 @@ def _stamp(info: dict[str, Any]) -> tuple[int, int]:
 
 
 @contextmanager
-def _explained(address: str) -> Iterator[None]:
-    """What goes wrong in any of many packages, as an Error."""
+def explained(address: str, what: str = "read") -> Iterator[None]:
+    """What goes wrong in any of many packages, as an Error. what: "read" or "written"."""
     try:
         yield
     except Error:
         raise
     except ImportError as error:  # fsspec says which package it wants
-        raise Error(f"{address} cannot be read ({error!s:.200}).") from error
+        raise Error(f"{address} cannot be {what} ({error!s:.200}).") from error
     except Exception as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise Error(f"{address} cannot be read ({reason:.200}); check the address and who may read it.") from error
+        who = "who may read it" if what == "read" else "who may write there"
+        raise Error(f"{address} cannot be {what} ({reason:.200}); check the address and {who}.") from error

@@ -21,8 +21,8 @@ def prepared(here: Path) -> Path:
     return here
 
 
-def start(here: Path, *more: str) -> subprocess.Popen[str]:
-    words = ["segment", "painted", "photos", "--out", "found", "--model", "tiny.safetensors", *more]
+def start(here: Path, *more: str, out: str = "found") -> subprocess.Popen[str]:
+    words = ["segment", "painted", "photos", "--out", out, "--model", "tiny.safetensors", *more]
 
     def heed_interrupts() -> None:  # a suite that runs in the background may have inherited that they are ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -4,16 +4,31 @@ import json
 import re
 from pathlib import Path
 
+from dgpnet import storage
+from dgpnet.places import place_of
+
 
 def results(out: Path) -> dict[str, object]:
     """File -> content of all that a job wrote, its record included; times are taken out."""
-    found: dict[str, object] = {}
+    found: dict[str, bytes] = {}
     for path in sorted(out.rglob("*")):
         name = path.relative_to(out).as_posix()
         if path.is_dir() or name == ".dgpnet/lock":
             continue
-        found[name] = _CONTENT.get(name, lambda content: content)(path.read_bytes())
-    return found
+        name = re.sub(r"^(\.dgpnet/\w+)-\d{8}\.jsonl$", r"\1.jsonl", name)  # a part of a record in object storage
+        found[name] = found.get(name, b"") + path.read_bytes()
+    return {name: _CONTENT.get(name, lambda content: content)(content) for name, content in found.items()}
+
+
+def results_there(address: str, folder: Path) -> dict[str, object]:
+    """As `results`, of a job that wrote to object storage; brought to a folder."""
+    place = place_of(address)
+    system, path = storage.opened(address)
+    system.invalidate_cache()
+    for name in (one.removeprefix(path).lstrip("/") for one in system.find(path)):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(place.read(name) or b"")
+    return results(folder)
 
 
 def _without_seconds(content: bytes) -> object:

@@ -4,11 +4,13 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from dgpnet.cluster import Actors, actors, segment_dataset
 from dgpnet.errors import Error
+from dgpnet.places import place_of
 from dgpnet.segmenter import Concept
 from dgpnet.segmenter.folder import segment_folder
 from tests.cluster.commands import PATIENCE, gone, lines, prepared, start
@@ -98,8 +100,8 @@ def test_an_actor_that_dies_costs_its_chunk_and_another_takes_its_place(tmp_path
 
 def test_a_folder_that_is_not_there_for_workers_is_said(tmp_path, concept, cluster, monkeypatch):
     root = write_photos(tmp_path / "photos", 4)
-    whole = actors.packed
-    monkeypatch.setattr(actors, "packed", lambda plan: whole(type(plan)(**{**vars(plan), "out": tmp_path / "else"})))
+    whole, elsewhere = actors.packed, place_of(tmp_path / "else")
+    monkeypatch.setattr(actors, "packed", lambda plan: whole(replace(plan, out=elsewhere)))
     with pytest.raises(Error, match="not the same folder"):
         segment_folder(concept, root, tmp_path / "out", crew=Actors(processors=1))
 

@@ -15,6 +15,7 @@ from dgpnet.errors import Error
 from dgpnet.images import read_mask, read_photo
 from dgpnet.network import fast
 from dgpnet.network.fast import Predictor
+from dgpnet.places import Folder
 from dgpnet.segmenter import Concept, Segmenter, folder, job, masks, stages, streams
 from dgpnet.segmenter.folder import segment_folder
 from dgpnet.segmenter.options import Options
@@ -183,15 +184,15 @@ def test_a_full_disk_stops_the_job_loses_nothing_and_it_goes_on_later(tmp_path, 
     photos = find_photographs([write_photos(tmp_path / "photos", 12)])
     written = []
 
-    write = masks.write
+    put = Folder.put
 
-    def until_full(path: Path, *rest: object) -> str:
-        if len(written) >= 5:
-            raise Error(f"Cannot write {path}: the disk is full; choose another place or make room.")
-        written.append(path)
-        return write(path, *rest)
+    def until_full(folder: Folder, contents: dict[str, bytes], **how: bool) -> tuple[Path, ...]:
+        if len(written) >= 7:  # the record, its precision, and five photographs
+            raise Error(f"Cannot write {folder}: the disk is full; choose another place or make room.")
+        written.append(contents)
+        return put(folder, contents, **how)
 
-    monkeypatch.setattr(masks, "write", until_full)
+    monkeypatch.setattr(Folder, "put", until_full)
     outcome = segment_folder(concept, photos, tmp_path / "out")
     assert "disk is full" in outcome.stopped
     assert outcome.done == 5

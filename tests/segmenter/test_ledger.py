@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dgpnet import places
 from dgpnet.annotations.legend import Legend
 from dgpnet.errors import Error
-from dgpnet.segmenter import ledger as module
 from dgpnet.segmenter import masks
 from dgpnet.segmenter.figures import Figures
 from dgpnet.segmenter.ledger import Entry, Ledger, checksum, stamp
@@ -36,8 +36,9 @@ def done(out: Path, photo: Photograph, made_with: str = ROUND.made_with) -> tupl
         path.parent.mkdir(parents=True, exist_ok=True)
     digest = masks.write(mask, scene(0)[1], Legend.of(["mug"]))
     other.write_bytes(b"picture")
-    path, files = os.path.realpath(photo.path), {f"report/{photo.key}.jpg": checksum(other)}
-    entry = Entry(photo.name, photo.key, path, stamp(photo.path), made_with, checksum(mask), digest, files, FIGURES)
+    path, files = os.path.realpath(photo.path), {f"report/{photo.key}.jpg": checksum(other.read_bytes())}
+    own = checksum(mask.read_bytes())
+    entry = Entry(photo.name, photo.key, path, stamp(photo.path), made_with, own, digest, files, FIGURES)
     return entry, [mask, other]
 
 
@@ -236,8 +237,8 @@ def test_the_precision_that_a_round_began_with_stays_for_that_round(tmp_path):
 
 def test_a_line_is_written_only_after_the_files_are_on_the_disk(tmp_path, photo, monkeypatch):
     out, order = tmp_path / "out", []
-    real = module.to_disk
-    monkeypatch.setattr(module, "to_disk", lambda *given: order.append(("files", len(lines()))) or real(*given))
+    real = places.to_disk
+    monkeypatch.setattr(places, "to_disk", lambda *given: order.append(("files", len(lines()))) or real(*given))
 
     def lines() -> list[str]:
         return (out / ".dgpnet" / "done.jsonl").read_text().splitlines()

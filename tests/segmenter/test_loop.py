@@ -191,15 +191,15 @@ def test_the_next_round_is_offered_in_words_and_done_when_asked_for(here, segmen
 def test_a_round_that_was_cut_off_goes_on(here, segmenter, monkeypatch):
     run(here, segmenter)
     put_back(here, "0000")
-    write, written = masks.write, []
+    drawn, written = masks.drawn, []
 
-    def interrupted(path: Path, *rest: object) -> str:
+    def interrupted(*given: object) -> tuple[bytes, str]:
         if len(written) == 2:
             raise KeyboardInterrupt
-        written.append(path)
-        return write(path, *rest)
+        written.append(given)
+        return drawn(*given)
 
-    monkeypatch.setattr(masks, "write", interrupted)
+    monkeypatch.setattr(masks, "drawn", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(here, segmenter, again=True)
     monkeypatch.undo()

@@ -1,4 +1,5 @@
 import csv
+import io
 import json
 import os
 import re
@@ -7,10 +8,11 @@ import numpy as np
 from PIL import Image
 
 from dgpnet.annotations.legend import Legend
+from dgpnet.places import Folder
 from dgpnet.segmenter.figures import FIELDS, Figures
 from dgpnet.segmenter.ledger import Entry
 from dgpnet.segmenter.page import PAGE
-from dgpnet.segmenter.report import for_review, thumbnail, write_report, write_summary, write_thumbnails
+from dgpnet.segmenter.report import for_review, thumbnail, thumbnails, write_report, write_summary
 from dgpnet.segmenter.rounds import Round
 
 
@@ -50,25 +52,25 @@ def data_of(report):
 
 def test_data_is_a_script_that_any_name_survives(tmp_path):
     odd = "a'\"</script><b>\u2028\n é"
-    write_report(tmp_path, LEGEND, [entry(odd, 0.5)], {odd: "broken"})
-    data = data_of(tmp_path)
+    write_report(Folder(tmp_path), LEGEND, [entry(odd, 0.5)], {odd: "broken"})
+    data = data_of(tmp_path / "report")
     assert data["rows"][0][0] == odd + ".jpg"
     assert [(c["name"], c["value"], c["colour"]) for c in data["classes"]] == [
         ("mug", 3, "#010203"),
         ("<i>", 7, "#ff0000"),
     ]
     assert data["failures"] == [[odd, "broken"]]
-    assert (tmp_path / "index.html").read_text() == PAGE
+    assert (tmp_path / "report" / "index.html").read_text() == PAGE
 
 
 def test_a_name_that_is_no_text_has_an_address_and_can_be_told_back(tmp_path):
     name = os.fsdecode(b"caf\xe9 50%#1")
-    write_report(tmp_path, LEGEND, [entry(name, 0.5)], {})
-    shown, link, _ = data_of(tmp_path)["rows"][0]
+    write_report(Folder(tmp_path), LEGEND, [entry(name, 0.5)], {})
+    shown, link, _ = data_of(tmp_path / "report")["rows"][0]
     assert shown == "caf\\udce9 50%#1.jpg"
     assert link == "caf%E9%2050%25%231"
     backslash = "x\\udce9"
-    write_summary(tmp_path, ROUND, ["mug", "spoon"], [entry(name, 0.5), entry(backslash, 0.5)], {})
+    write_summary(Folder(tmp_path), ROUND, ["mug", "spoon"], [entry(name, 0.5), entry(backslash, 0.5)], {})
     rows = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))["photographs"]
     assert [row["photo"] for row in rows] == [name + ".jpg", backslash + ".jpg"]
     with (tmp_path / "summary.csv").open(newline="", encoding="utf-8") as file:
@@ -77,8 +79,8 @@ def test_a_name_that_is_no_text_has_an_address_and_can_be_told_back(tmp_path):
 
 
 def test_every_number_has_a_meaning_and_the_page_shows_them_all(tmp_path):
-    write_report(tmp_path, LEGEND, ENTRIES, {})
-    data = data_of(tmp_path)
+    write_report(Folder(tmp_path), LEGEND, ENTRIES, {})
+    data = data_of(tmp_path / "report")
     assert [figure["name"] for figure in data["figures"]] == [one.name for one in FIELDS]
     assert all(figure["means"].endswith(".") for figure in data["figures"])
     assert all(len(values) == len(FIELDS) for _, _, values in data["rows"])
@@ -91,9 +93,8 @@ def test_thumbnails_are_files_of_one_size_that_lie_over_each_other(tmp_path):
     mask[:10] = 1
     uncertainty = np.zeros((60, 40), np.uint8)
     uncertainty[:, :5] = 128
-    written = write_thumbnails(tmp_path, "trip/b", Image.fromarray(photo), mask, uncertainty, [(1, 2, 3)])
-    assert sorted(written) == sorted(path for path in tmp_path.rglob("*") if path.is_file())
-    layers = {kind: Image.open(tmp_path / kind / name) for kind, name in
+    files = thumbnails("trip/b", Image.fromarray(photo), mask, uncertainty, [(1, 2, 3)])
+    layers = {kind: Image.open(io.BytesIO(files[f"report/{kind}/{name}"])) for kind, name in
               [("photo", "trip/b.jpg"), ("mask", "trip/b.png"), ("uncertainty", "trip/b.png")]}  # fmt: skip
     assert {layer.size for layer in layers.values()} == {(40, 30)}
     seen = np.asarray(layers["mask"].convert("RGBA"))[..., 3]
@@ -110,7 +111,7 @@ def test_thumbnails_are_small_and_never_larger_than_the_photograph():
 
 
 def test_the_summary_lists_everything_in_order(tmp_path):
-    write_summary(tmp_path, ROUND, ["mug", "spoon"], for_review(ENTRIES), FAILURES)
+    write_summary(Folder(tmp_path), ROUND, ["mug", "spoon"], for_review(ENTRIES), FAILURES)
     text = (tmp_path / "summary.json").read_text(encoding="utf-8")
     assert text == json.dumps(json.loads(text), indent=1, ensure_ascii=False), "though it is written piece by piece"
     whole = json.loads((tmp_path / "summary.json").read_text())
@@ -136,6 +137,6 @@ def test_the_summary_lists_everything_in_order(tmp_path):
 
 
 def test_where_nothing_was_counted_there_is_no_count(tmp_path):
-    write_summary(tmp_path, ROUND, ["mug", "spoon"], [entry("a", 0.5)], {})
+    write_summary(Folder(tmp_path), ROUND, ["mug", "spoon"], [entry("a", 0.5)], {})
     assert "count" not in (tmp_path / "summary.csv").read_text()
     assert "count" not in (tmp_path / "summary.json").read_text()

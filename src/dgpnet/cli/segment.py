@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -33,13 +32,20 @@ from dgpnet.errors import printable
 from dgpnet.images import MAX_PIXELS
 
 if TYPE_CHECKING:
+    from dgpnet.places import Place
     from dgpnet.segmenter.folder import Outcome
+
+#: What to open, in the output folder.
+REPORT = "report/index.html"
 
 
 def segment(
     support: Support,
     photos: Photos,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where masks, summary and report go.")],
+    out: Annotated[
+        str,
+        typer.Option("--out", metavar="DIR", help="Where masks, summary and report go; s3://… works, too."),
+    ],
     format: Annotated[
         list[str] | None,
         typer.Option(
@@ -112,6 +118,7 @@ def segment(
     \b
     Example: dgpnet segment painted/ photos/ --out found/ --overlay
     """
+    from dgpnet.places import place_of
     from dgpnet.segmenter import load
     from dgpnet.segmenter.folder import segment_folder
     from dgpnet.segmenter.kept import fitted_before
@@ -134,7 +141,7 @@ def segment(
         "keep_all": keep_all,
     }
     Options.of(options)  # refused before anything is read
-    crew = crew_of(devices, ray)
+    place, crew = place_of(out), crew_of(devices, ray)
     seconds = time_to_fit(support, fit=fit, seconds=fit_seconds)
     painted = read_painted(support, classes=classes, names=names, images=images, crowds=crowds)
     # Masks are no photographs, wherever they lie.
@@ -143,13 +150,15 @@ def segment(
     notes = () if painted is None else painted.notes
     tell(notes)
     segmenter = load(model, device=device or (devices and devices.split(",")[0]))
-    concept = None if seconds is None else fitted_before(out, lambda: learned(support, painted, segmenter), again=again)
+    concept = (
+        None if seconds is None else fitted_before(place, lambda: learned(support, painted, segmenter), again=again)
+    )
     concept = concept or learned(support, painted, segmenter, seconds=seconds)
     typer.echo(describe(concept), err=True)
     tell(doubts(concept))
     with progress("Segmenting") as advance:
         outcome = segment_folder(
-            concept, found, out, painted=painted, again=again, advance=advance, crew=crew, **options
+            concept, found, place, painted=painted, again=again, advance=advance, crew=crew, **options
         )
     tell(outcome.notes)
     for reason in outcome.failures.values():
@@ -157,18 +166,18 @@ def segment(
     if outcome.stopped:
         typer.echo(f"stopped: {printable(outcome.stopped)}", err=True)
     if as_json:
-        typer.echo(_as_json(outcome, out, (*notes, *doubts(concept))))
+        typer.echo(_as_json(outcome, place, (*notes, *doubts(concept))))
     else:
-        typer.echo("\n".join(map(printable, _lines(outcome, out))))
+        typer.echo("\n".join(map(printable, _lines(outcome, place))))
     if outcome.failures or outcome.stopped:
         raise typer.Exit(1)
 
 
-def _as_json(outcome: "Outcome", out: Path, notes: tuple[str, ...]) -> str:
+def _as_json(outcome: "Outcome", out: "Place", notes: tuple[str, ...]) -> str:
     answer = {
         "out": str(out),
-        "masks": str(out / "masks"),
-        "report": str(out / "report" / "index.html"),
+        "masks": str(out.at("masks")),
+        "report": str(out.at(REPORT)),
         **asdict(outcome),
         "annotations": {format: str(path) for format, path in outcome.annotations.items()},
         "notes": [*notes, *outcome.notes],
@@ -177,14 +186,14 @@ def _as_json(outcome: "Outcome", out: Path, notes: tuple[str, ...]) -> str:
     return json.dumps(answer, indent=1)
 
 
-def _lines(outcome: "Outcome", out: Path) -> Iterator[str]:
+def _lines(outcome: "Outcome", out: "Place") -> Iterator[str]:
     from dgpnet.segmenter.folder import UNLIKE
 
     photographs = f"{outcome.done} photograph{'' if outcome.done == 1 else 's'}"
     before = f" ({outcome.before} of them before)" if outcome.before else ""
     yield f"{photographs} done{before}, {len(outcome.failures)} failed."
     if outcome.painted or outcome.edited:
-        yield f"Kept by hand: {outcome.painted} as painted, {outcome.edited} as edited in {out / 'masks'}."
+        yield f"Kept by hand: {outcome.painted} as painted, {outcome.edited} as edited in {out.at('masks')}."
     for name, total in outcome.totals.items():
         count = f", {total['count']} parts" if "count" in total else ""
         yield f"{name}: in {total['photographs']}{count}, {total['share']:.1%} of all pixels."
@@ -193,11 +202,11 @@ def _lines(outcome: "Outcome", out: Path) -> Iterator[str]:
             f"In {outcome.left_out} of {photographs} something was found and left out, since it is probably not there "
             "(presence under one half); --keep-all keeps it."
         )
-    yield f"Masks: {out / 'masks'}"
+    yield f"Masks: {out.at('masks')}"
     for path in outcome.annotations.values():
         yield f"Annotations: {path}"
-    if (report := out / "report" / "index.html").is_file():
-        yield f"Report: {report}"
+    if out.read(REPORT) is not None:
+        yield f"Report: {out.at(REPORT)}"
     if outcome.unlike:
         yield (
             f"In {outcome.unlike} of {photographs} something was found that is little like what was painted "

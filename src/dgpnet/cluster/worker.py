@@ -13,7 +13,7 @@ import torch
 
 from dgpnet.devices import find_device
 from dgpnet.errors import Error
-from dgpnet.files import read_record, to_disk
+from dgpnet.files import record_of
 from dgpnet.segmenter import Concept, Segmenter
 from dgpnet.segmenter.photographs import JOURNALS, RECORD
 from dgpnet.segmenter.rounds import Round
@@ -44,7 +44,7 @@ class Worker:
 
     def _check_folder(self) -> None:
         """The output folder must be the one that the driver writes to, and not one of that name on another disk."""
-        found = Round.of(read_record(self.plan.out / RECORD / JOURNALS[0]) or {})
+        found = Round.of(record_of(self.plan.out.read(f"{RECORD}/{JOURNALS[0]}")) or {})
         if found is None or found.made_with != self.plan.made_with:
             raise Error(
                 f"{self.plan.out} is not the same folder on {socket.gethostname()}; give --out a folder that all "
@@ -61,8 +61,8 @@ class Worker:
         except Unwritable as error:
             stopped = str(error)
         try:
-            if done:
-                to_disk(self.plan.out, [file for one in done for file in one.files])
+            if files := [file for one in done for file in one.files]:
+                self.plan.out.keep(files)
         except OSError as error:
             done, stopped = [], told(error, self.plan.out)
         return Answer(tuple(replace(one, files=()) for one in done), tuple(failed), stopped)

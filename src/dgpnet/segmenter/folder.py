@@ -13,6 +13,7 @@ import torch
 from dgpnet import checks
 from dgpnet.annotations import SupportSet
 from dgpnet.errors import Error
+from dgpnet.places import Place, place_of
 from dgpnet.segmenter.concept import Concept
 from dgpnet.segmenter.estimate import Estimate
 from dgpnet.segmenter.figures import totals
@@ -24,7 +25,7 @@ from dgpnet.segmenter.options import Options
 from dgpnet.segmenter.photographs import Photograph, find_photographs, with_keys
 from dgpnet.segmenter.rounds import Round
 from dgpnet.segmenter.stages import Crew, Known, Unwritable
-from dgpnet.storage import is_address
+from dgpnet.segmenter.streams import ahead
 
 Advance = Callable[[int, int], None]
 #: A likeness that few photographs with the thing have less of; `--min-likeness` names it, too.
@@ -43,7 +44,7 @@ class Outcome:
     totals       class -> photographs that show it, area, share of all pixels, and count where parts are counted
     estimate     what was to be expected, from the examples alone; None where they could not tell
     fitted       what fitting chose; None where it was not fitted
-    annotations  format -> where it is
+    annotations  format -> where it is: a path, or an address of object storage
     notes        what was decided, kept or put aside, a sentence each
     stopped      why the job ended before its end (a full disk), in a sentence
     """
@@ -58,7 +59,7 @@ class Outcome:
     totals: dict[str, dict[str, Any]] = field(default_factory=dict)
     estimate: Estimate | None = None
     fitted: Fitted | None = None
-    annotations: dict[str, Path] = field(default_factory=dict)
+    annotations: dict[str, Path | str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     stopped: str | None = None
 
@@ -66,7 +67,7 @@ class Outcome:
 def segment_folder(
     concept: Concept,
     photographs: str | os.PathLike[str] | Sequence[Photograph | str | os.PathLike[str]],
-    out: str | os.PathLike[str],
+    out: str | os.PathLike[str] | Place,
     *,
     painted: SupportSet | None = None,
     again: bool = False,
@@ -75,7 +76,8 @@ def segment_folder(
     crew: Crew | None = None,
     **options: Any,
 ) -> Outcome:
-    """Segment photographs into the folder `out`; what is done there already is skipped.
+    """Segment photographs into the folder `out`, of a disk or of object storage ("s3://bucket/found"); what is done
+    there already is skipped.
 
     photographs: a folder, files and folders, or what `find_photographs` gave.
     painted: what the concept was learned from. A photograph that is among it keeps the mask that was painted.
@@ -88,21 +90,19 @@ def segment_folder(
     """
     asked = Options.of(options)
     checks.kind("concept", concept, Concept)
-    again, place = checks.flag("again", again), Path(checks.path_of("folder", out))
+    again, place = checks.flag("again", again), place_of(out)
     painted = None if painted is None else checks.kind("painted", painted, SupportSet)
     checks.function("advance", advance, "two numbers")
     checks.function("known", known, "a photograph")
     if crew is not None and not callable(getattr(crew, "run", None)):
         raise Error(f"crew is one of dgpnet.cluster, like Processes([...]); given {checks.shown(crew)}.")
-    if is_address(str(place)):
-        raise Error(f"Results go to a folder and not to {place}; name a folder, or mount the storage as one.")
     if asked.min_likeness and not concept.segmenter.network.config.similarity:
         raise Error("This model has no plain similarity to tell likeness by; leave min_likeness out.")
     listed = [photographs] if isinstance(photographs, str | os.PathLike) else photographs
     given = list(checks.each("photographs", listed, single=3))
     paths = [checks.path_of("photograph", one) for one in given if not isinstance(one, Photograph)]
     found = [one for one in given if isinstance(one, Photograph)]
-    found += find_photographs(paths, out=place) if paths or not found else []
+    found += find_photographs(paths, out=str(place)) if paths or not found else []
     ledger = Ledger(place, Round.now(concept, asked.shaping(), asked.afterwards()), again=again)
     with ledger:
         if painted is not None and concept.fitted is not None:
@@ -110,7 +110,8 @@ def segment_folder(
         given_as = {one.name: one for one in found}
         keyed = with_keys({name: one.path for name, one in given_as.items()}, ledger.keys)
         found = [replace(given_as[one.name], key=one.key) for one in keyed]
-        todo = [photo for photo in found if not ledger.is_done(photo)]
+        looked = ahead(found, ledger.is_done, cost=lambda photo: 0)
+        todo = [photo for photo, done in looked if not done.result()]
         before = len(found) - len(todo)
         job = Job(_in_the_same_precision(concept, ledger) if todo else concept, ledger, asked, painted, known, crew)
         stopped = None

@@ -8,13 +8,12 @@ from pathlib import Path
 
 from dgpnet.annotations import Item, SupportSet
 from dgpnet.errors import Error
-from dgpnet.files import atomic
 from dgpnet.segmenter import masks
 from dgpnet.segmenter.concept import Concept
-from dgpnet.segmenter.ledger import Entry, Ledger
+from dgpnet.segmenter.ledger import Entry, Ledger, mask_of
 from dgpnet.segmenter.options import Options
-from dgpnet.segmenter.outputs import stage_of, without_small, write_annotations
-from dgpnet.segmenter.photographs import Photograph
+from dgpnet.segmenter.outputs import without_small, write_annotations
+from dgpnet.segmenter.photographs import RECORD, Photograph
 from dgpnet.segmenter.report import for_review, write_report, write_summary
 from dgpnet.segmenter.stages import Crew, Done, Failed, Known, Plan, Stages, Task, Unwritable, told
 
@@ -40,7 +39,7 @@ class Job:
         self.out = ledger.out
         self.failures: dict[str, str] = {}
         self.notes: list[str] = []
-        self.annotations: dict[str, Path] = {}
+        self.annotations: dict[str, Path | str] = {}
         self._painted = () if painted is None else painted.examples
         self._known = known
         self._crew = crew
@@ -99,10 +98,9 @@ class Job:
         """Summary, annotations and report of all that is done in this round."""
         entries, legend = for_review(self.ledger.current()), self.concept.legend
         try:
-            with atomic(self.out / "classes.json") as temporary:
-                temporary.write_text(json.dumps(masks.classes_json(legend)), encoding="utf-8")
+            self.out.put({"classes.json": json.dumps(masks.classes_json(legend)).encode()})
             write_summary(self.out, self.ledger.now, legend.names, entries, self.failures, self.concept.estimate)
-            write_report(self.out / "report", legend, entries, self.failures, self.concept.estimate)
+            write_report(self.out, legend, entries, self.failures, self.concept.estimate)
         except (Error, OSError) as error:
             raise Unwritable(told(error, self.out)) from error
         problems = [problem for format in self.options.formats if (problem := self._annotate(format, entries))]
@@ -111,20 +109,23 @@ class Job:
 
     def _annotate(self, format: str, entries: Sequence[Entry]) -> str | None:
         """Write one of the formats; what went wrong, in a sentence."""
-        try:
-            path, notes = write_annotations(self.out, self.concept.legend, self._items(entries), format, self.options)
-        except (Error, OSError) as error:
-            # Said of where it would have been, not of where it was made ready.
-            problem = f"{format}: {told(error, self.out)}"
-            return problem.replace(str(stage_of(self.out)), str(self.out / "annotations"))
-        self.annotations[format] = path
+        legend, items = self.concept.legend, self._items(entries)
+        with self.out.stage(f"{RECORD}/stage") as stage:
+            try:
+                written, notes = write_annotations(self.out, stage, legend, items, format, self.options)
+            except (Error, OSError) as error:
+                # Said of where it would have been, not of where it was made ready.
+                problem = f"{format}: {told(error, self.out)}"
+                return problem.replace(str(stage), str(self.out.at("annotations")))
+        self.annotations[format] = self.out.at(written)
         self.notes += [note for note in notes if note not in self.notes]  # the legend is of all formats
         return None
 
     def _items(self, entries: Sequence[Entry]) -> Iterator[Item]:
         """The masks once more, read back one at a time."""
         for entry in sorted(entries, key=lambda entry: entry.name):
-            mask = masks.read(self.out / "masks" / f"{entry.key}.png", self.concept.legend)
+            with self.out.reading(mask_of(entry.key)) as path:
+                mask = masks.read(path or Path(str(self.out.at(mask_of(entry.key)))), self.concept.legend)
             if self.options.min_area:
                 mask = without_small(mask, self.options.min_area)
             yield Item(entry.name, mask, entry.figures.score, entry.figures.scores)

@@ -15,7 +15,8 @@ from types import TracebackType
 from typing import Any
 
 from dgpnet.errors import Error
-from dgpnet.files import Journal, lock, read_record, remove_leftovers, to_disk, write_record
+from dgpnet.files import record_bytes, record_of
+from dgpnet.places import Place, place_of
 from dgpnet.segmenter import masks
 from dgpnet.segmenter.figures import Figures
 from dgpnet.segmenter.photographs import JOURNALS, OUTPUTS, RECORD, Photograph
@@ -64,9 +65,14 @@ def stamp(path: Path) -> Stamp:
     return status.st_size, status.st_mtime_ns
 
 
-def checksum(path: Path) -> int:
-    """CRC-32 of a file's bytes: a disk may lose some and keep size and time."""
-    return zlib.crc32(path.read_bytes())
+def checksum(content: bytes | None) -> int | None:
+    """CRC-32 of a file's bytes: a disk may lose some and keep size and time. None where there is no file."""
+    return None if content is None else zlib.crc32(content)
+
+
+def mask_of(key: str) -> str:
+    """The mask of a photograph, below the output folder."""
+    return f"masks/{key}.png"
 
 
 class Ledger:
@@ -76,19 +82,18 @@ class Ledger:
     is on the disk. What cannot be read of either is not believed: its photographs are done again.
     """
 
-    def __init__(self, out: Path, now: Round, *, again: bool = False) -> None:
+    def __init__(self, out: Path | Place, now: Round, *, again: bool = False) -> None:
         """Look into the folder; an Error where it holds another round, unless it is to be done `again`. Nothing is
         written before `with`."""
-        self.out = out
+        self.out = place_of(out)
         self.now = now
         self.again = again
         #: What the network computes in ("float32"), the same in every run of the job; None until one has chosen.
         self.precision: str | None = None
         self.notes: list[str] = []
         self.entries: dict[str, Entry] = {}
-        job, done = JOURNALS
-        self._job = out / RECORD / job
-        self._done = Journal(out / RECORD / done)
+        self._job, self._journal = (f"{RECORD}/{name}" for name in JOURNALS)
+        self._done = self.out.journal(self._journal)
         self._lock = threading.Lock()
         self._pending: list[tuple[Entry, list[Path]]] = []
         self._syncing: Future[None] | None = None
@@ -97,27 +102,27 @@ class Ledger:
             self._look()
 
     def _look(self) -> None:
-        if not self._job.exists() and not self._done.path.exists():
+        about = self.out.read(self._job)
+        if about is None and not self._done.exists():
             _refuse_strangers(self.out)
         entries = [Entry.of(record) for record in self._done.read()]
         self._damaged = self._done.damaged + entries.count(None)
         self.entries = {entry.key: entry for entry in entries if entry is not None}
-        job = read_record(self._job) or {}
+        job = record_of(about) or {}
         before = Round.of(job)
         self.precision = job.get("precision") if before and before.made_with == self.now.made_with else None
         if before is not None:
             self._refuse_to_mix(before)
-        elif self._job.exists() or self.entries:
-            self._refuse_unknown()
+        elif about is not None or self.entries:
+            self._refuse_unknown(about)
 
-    def _refuse_unknown(self) -> None:
+    def _refuse_unknown(self, about: bytes | None) -> None:
         """Where nothing says what the folder is made with, its photographs may."""
-        content = self._job.read_bytes() if self._job.exists() else b""
-        if content and b'"crc"' not in content and not self.entries:  # and which masks are a person's, none can tell
+        if about and b'"crc"' not in about and not self.entries:  # and which masks are a person's, none can tell
             raise Error(f"{self.out} holds results of an earlier version of dgpnet; choose another --out.")
         if not self.again and not self.current():
             raise Error(
-                f"{self._job} is missing or damaged, so nobody knows what {self.out} was made with; "
+                f"{self.out.at(self._job)} is missing or damaged, so nobody knows what {self.out} was made with; "
                 "add --again to segment anew into it, or choose another --out."
             )
 
@@ -160,21 +165,22 @@ class Ledger:
         return same and entry.made_with == self.now.made_with and self._is_whole(entry)
 
     def _is_whole(self, entry: Entry) -> bool:
-        mask = self.out / "masks" / f"{entry.key}.png"
+        mask = mask_of(entry.key)
         try:
-            if any(checksum(self.out / name) != known for name, known in entry.files.items()):
+            if any(checksum(self.out.read(name)) != known for name, known in entry.files.items()):
                 return False
-            return checksum(mask) == entry.mask or masks.digest_of(mask) == entry.digest
+            if checksum(self.out.read(mask)) == entry.mask:
+                return True
+            with self.out.reading(mask) as path:
+                return path is not None and masks.digest_of(path) == entry.digest
         except (OSError, Error):
             return False
 
     def __enter__(self) -> Ledger:
         """Start or go on, alone in this folder; an Error where that cannot be."""
-        folder = self.out / RECORD
         try:
             with self._explained():
-                folder.mkdir(parents=True, exist_ok=True)
-                self._open.enter_context(lock(folder / "lock", f"The output folder {self.out}"))
+                self._open.enter_context(self.out.alone(f"{RECORD}/lock"))
                 self._look()  # what another process did meanwhile
                 self._begin()
                 self._open.enter_context(self._done)
@@ -195,22 +201,22 @@ class Ledger:
 
     def tidy(self) -> None:
         """Remove what processes that were killed left half-written."""
-        remove_leftovers(self.out, below=False)
-        for name in (*OUTPUTS, RECORD):
-            remove_leftovers(self.out / name)
+        self.out.tidy((*OUTPUTS, RECORD))
 
     def _begin(self) -> None:
         self.tidy()
         if self._damaged:
-            self.notes.append(f"{self._damaged} lines of {self._done.path} were damaged; what they told is done again.")
+            self.notes.append(
+                f"{self._damaged} lines of {self.out.at(self._journal)} were damaged; what they told is done again."
+            )
             self._done.rewrite([asdict(entry) for entry in self.entries.values()])
         self.write_job()
 
     def write_job(self) -> None:
         """Say what the folder is made with, where that is not said yet."""
         record = json.loads(json.dumps({**asdict(self.now), "precision": self.precision}))
-        if read_record(self._job) != record:
-            write_record(self._job, record)
+        if record_of(self.out.read(self._job)) != record:
+            self.out.put({self._job: record_bytes(record)}, sync=True)
 
     def add(self, entry: Entry, files: Iterable[Path]) -> None:
         """Record a photograph whose files are all in place: they are brought to the disk first, if they are given.
@@ -229,7 +235,7 @@ class Ledger:
             group, self._pending = self._pending, []
         if group:
             if files := [file for _, several in group for file in several]:
-                to_disk(self.out, files)
+                self.out.keep(files)
             self._done.add(*(asdict(entry) for entry, _ in group))
             self.entries |= {entry.key: entry for entry, _ in group}
 
@@ -254,8 +260,9 @@ def _stays_inside(name: str) -> bool:
     return not os.path.isabs(name) and ".." not in name.split("/") and "\0" not in name
 
 
-def _refuse_strangers(out: Path) -> None:
+def _refuse_strangers(out: Place) -> None:
     """Never write over files of which nobody knows what made them."""
-    found = [name for name in OUTPUTS if (out / name).exists()]
+    content = out.content()
+    found = [name for name in OUTPUTS if name in content]
     if found:
         raise Error(f"{out} already holds {found[0]}, which this job would overwrite; choose another folder for --out.")

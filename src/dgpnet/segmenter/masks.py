@@ -20,7 +20,7 @@ from dgpnet.annotations.reading import IGNORE_LABEL
 from dgpnet.colours import PALETTE, Colour, packed
 from dgpnet.errors import Error
 from dgpnet.files import atomic
-from dgpnet.images import IGNORE, MAX_PIXELS, RUNS, read_mask
+from dgpnet.images import IGNORE, MAX_PIXELS, RUNS, encoded, read_mask
 
 #: The text in a PNG that has the digest of the pixels that were written.
 SEAL = "dgpnet"
@@ -41,6 +41,14 @@ def write(path: Path, mask: NDArray[np.uint8], legend: Legend, *, sync: bool = F
 
     sync: on the disk before this returns.
     """
+    content, own = drawn(mask, legend)
+    with atomic(path, sync=sync) as temporary:
+        temporary.write_bytes(content)
+    return own
+
+
+def drawn(mask: NDArray[np.uint8], legend: Legend) -> tuple[bytes, str]:
+    """The bytes of a mask's file, and its digest."""
     pixels = legend.applied(mask)
     image = Image.fromarray(pixels)
     if pixels.dtype == np.uint8:
@@ -50,9 +58,7 @@ def write(path: Path, mask: NDArray[np.uint8], legend: Legend, *, sync: bool = F
         image.putpalette(palette.tobytes())
     own, text = _digest(pixels), PngInfo()
     text.add_text(SEAL, own)
-    with atomic(path, sync=sync) as temporary:
-        image.save(temporary, format="PNG", pnginfo=text, **RUNS)
-    return own
+    return encoded(image, "PNG", pnginfo=text, **RUNS), own
 
 
 def read(path: Path, legend: Legend, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:

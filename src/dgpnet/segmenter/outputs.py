@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -15,8 +13,9 @@ from PIL import Image
 from dgpnet.annotations import Item, export, outlines
 from dgpnet.annotations.legend import Legend
 from dgpnet.annotations.shapes import Patch
-from dgpnet.files import Journal, atomic, file_digest
-from dgpnet.images import IGNORE, RUNS, read_mask
+from dgpnet.files import atomic, file_digest
+from dgpnet.images import IGNORE, RUNS, encoded, read_mask
+from dgpnet.places import Place
 from dgpnet.segmenter.options import Options
 from dgpnet.segmenter.photographs import RECORD
 
@@ -44,23 +43,25 @@ def counts(several: Sequence[tuple[int, Patch]], classes: int) -> tuple[int, ...
     return tuple(np.bincount([value for value, _ in several], minlength=classes + 1)[1:].tolist())
 
 
+def grey(values: NDArray[np.uint8] | NDArray[np.uint16]) -> bytes:
+    """The bytes of a grey PNG of values (H, W)."""
+    return encoded(Image.fromarray(values), "PNG", **RUNS)
+
+
 def write_grey(path: Path, values: NDArray[np.uint8] | NDArray[np.uint16]) -> None:
     """Values (H, W) as a grey PNG."""
     with atomic(path) as temporary:
-        Image.fromarray(values).save(temporary, **RUNS)
+        temporary.write_bytes(grey(values))
 
 
 def write_annotations(
-    out: Path, legend: Legend, items: Iterator[Item], format: str, options: Options
-) -> tuple[Path, list[str]]:
-    """The masks in another format, below `out`/annotations; returns the path, and what was put aside, in sentences.
+    out: Place, stage: Path, legend: Legend, items: Iterator[Item], format: str, options: Options
+) -> tuple[str, list[str]]:
+    """The masks in another format, below annotations/; returns what was written, and what was put aside, in sentences.
 
-    Written beside first, so that a file that somebody edited since is known: where there is something new to write in
-    its place it is put aside, otherwise it stays.
+    Written to `stage` first, so that a file that somebody edited since is known: where there is something new to write
+    in its place it is put aside, otherwise it stays.
     """
-    stage, folder = stage_of(out), out / "annotations"
-    shutil.rmtree(stage, ignore_errors=True)
-    stage.mkdir(parents=True)
     path = export(
         format,
         stage,
@@ -76,30 +77,25 @@ def write_annotations(
     ours = _recorded(out, now)
     notes = []
     for name, file in files.items():
-        target, known = folder / name, ours.get(name, [])
-        if target.is_file() and file_digest(target) not in (*known, now[name]):
-            whole = _is_whole(target)
-            if whole and known[-1:] == [now[name]]:
-                notes.append(f"annotations/{name} was edited by hand and is left as it is.")
+        target, known = f"annotations/{name}", ours.get(name, [])
+        with out.reading(target) as there:
+            edited = there is not None and file_digest(there) not in (*known, now[name])
+            intact = there is not None and edited and _is_whole(there)
+        if edited:
+            if intact and known[-1:] == [now[name]]:
+                notes.append(f"{target} was edited by hand and is left as it is.")
                 continue
-            what = "was edited by hand" if whole else "is damaged"
-            notes.append(f"annotations/{name} {what}; it is kept as {put_aside(out, target)}.")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(file, target)
-    shutil.rmtree(stage, ignore_errors=True)
-    return folder / path.relative_to(stage), notes
+            what = "was edited by hand" if intact else "is damaged"
+            notes.append(f"{target} {what}; it is kept as {out.aside(target)}.")
+        out.take(file, target)
+    return f"annotations/{path.relative_to(stage).as_posix()}", notes
 
 
-def stage_of(out: Path) -> Path:
-    """Where annotations are written before they are moved into place."""
-    return out / RECORD / "stage"
-
-
-def _recorded(out: Path, now: Mapping[str, str]) -> dict[str, list[str]]:
+def _recorded(out: Place, now: Mapping[str, str]) -> dict[str, list[str]]:
     """File -> digests of what was written there before, in order; what is about to be is recorded first."""
-    journal = Journal(out / RECORD / "annotations.jsonl")
+    journal = out.journal(f"{RECORD}/annotations.jsonl")
     ours: dict[str, list[str]] = {}
-    for line in journal.read():
+    for line in journal.records():
         ours.setdefault(str(line.get("file")), []).append(str(line.get("digest")))
     new = [{"file": name, "digest": digest} for name, digest in now.items() if ours.get(name, [])[-1:] != [digest]]
     if new:
@@ -115,19 +111,6 @@ def without_small(mask: NDArray[np.uint8], min_area: int) -> NDArray[np.uint8]:
         place = kept[part.top :, part.left :][: part.pixels.shape[0], : part.pixels.shape[1]]
         place[part.pixels] = value
     return kept
-
-
-def put_aside(out: Path, path: Path) -> str:
-    """Move a file of the output folder to a place of its own below aside/; returns that, relative to the folder."""
-    place = out / "aside" / path.relative_to(out)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    free = next(
-        one
-        for one in (place, *(place.with_name(f"{place.stem}~{n}{place.suffix}") for n in range(2, 1000)))
-        if not one.exists()
-    )
-    os.replace(path, free)
-    return free.relative_to(out).as_posix()
 
 
 def _is_whole(path: Path) -> bool:

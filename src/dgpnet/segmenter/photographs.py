@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, count
+from itertools import accumulate, chain, count
 from pathlib import Path
 from types import MappingProxyType
 from unicodedata import normalize
@@ -14,7 +14,7 @@ from unicodedata import normalize
 from dgpnet.annotations.layouts import without_ending
 from dgpnet.annotations.reading import PHOTO_SUFFIXES
 from dgpnet.errors import Error
-from dgpnet.storage import Stored, below, is_address, stored
+from dgpnet.storage import Stored, below, is_address, stored, whole
 
 #: Where a job keeps its record, in its output folder.
 RECORD = ".dgpnet"
@@ -78,6 +78,8 @@ def find_photographs(
     folder's own. What a job wrote is never a photograph.
     out: where this job writes.
     """
+    apart = whole(str(out)).rstrip("/") if is_address(str(out)) else None
+    out = None if apart else out
     folders = [one for one in given if is_address(one) or Path(one).is_dir()]
     named: dict[str, Path] = {}
     objects: dict[str, Stored] = {}
@@ -86,7 +88,7 @@ def find_photographs(
             _refuse_results(one, out)
         if is_address(text):
             front = f"{one.name}/" if len(folders) > 1 else ""
-            remote = {front + name: each for name, each in below(str(text)).items() if _is_called_like_one(name)}
+            remote = {front + name: each for name, each in _photographs_below(str(text), apart).items()}
             found = [(name, Path(each.address)) for name, each in remote.items()]
             objects |= {name: each for name, each in remote.items() if name not in named}
         elif str(text).startswith("@") and not os.path.lexists(one):
@@ -127,6 +129,30 @@ def _named_in(path: Path) -> tuple[list[tuple[str, Path]], dict[str, Stored]]:
     folder = os.path.commonpath([os.path.dirname(os.path.normpath(line)) for line in lines])
     found = [(Path(os.path.relpath(os.path.normpath(line), folder or ".")).as_posix(), Path(line)) for line in lines]
     return found, {name: one for (name, _), one in zip(found, stored(remote), strict=False)}
+
+
+def _photographs_below(address: str, out: str | None) -> dict[str, Stored]:
+    """Name -> object of the photographs below an address; not what jobs wrote, least of all the one that writes to
+    `out`."""
+    _refuse_results_there(address, out)
+    found = below(address)
+    records = [name for name in found if f"/{name}".endswith(tuple(f"/{RECORD}/{journal}" for journal in JOURNALS))]
+    written = {name.rpartition(f"{RECORD}/")[0] + output for name in records for output in OUTPUTS}
+    return {
+        name: one
+        for name, one in found.items()
+        if _is_called_like_one(name)
+        and (out is None or not one.address.startswith(f"{out}/"))
+        and written.isdisjoint(accumulate(name.split("/"), "{}/{}".format))
+    }
+
+
+def _refuse_results_there(address: str, out: str | None) -> None:
+    """As `_refuse_results`, of addresses."""
+    if out is not None and address.rstrip("/") == out:
+        raise Error(f"{address} is both where photographs are and where results would go; choose another --out.")
+    if out is not None and any(f"{address}/".startswith(f"{out}/{name}/") for name in OUTPUTS):
+        raise Error(f"{address} lies among the results of a job; give the photographs that it was made from.")
 
 
 def _is_called_like_one(name: str) -> bool:

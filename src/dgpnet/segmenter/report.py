@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -17,12 +16,12 @@ from PIL import Image
 
 from dgpnet.annotations.legend import Legend
 from dgpnet.colours import PALETTE, Colour, to_hex
-from dgpnet.files import atomic
-from dgpnet.images import IGNORE, RUNS
+from dgpnet.images import IGNORE, RUNS, encoded
 from dgpnet.pictures import heat_map
+from dgpnet.places import Place
 from dgpnet.segmenter.estimate import Estimate
 from dgpnet.segmenter.figures import EACH, FIELDS, totals
-from dgpnet.segmenter.ledger import Entry
+from dgpnet.segmenter.ledger import Entry, mask_of
 from dgpnet.segmenter.page import PAGE
 from dgpnet.segmenter.rounds import Round
 
@@ -52,44 +51,31 @@ def thumbnail(photo: Image.Image) -> Image.Image:
     return photo.resize((width, height), Image.Resampling.BILINEAR)
 
 
-def write_thumbnails(
-    report: Path,
+def thumbnails(
     key: str,
     photo: Image.Image,
     mask: NDArray[np.uint8],
     uncertainty: NDArray[np.uint8],
     colours: Sequence[Colour],
-) -> list[Path]:
-    """The three pictures of one photograph, all of the size of `photo`; mask (H, W) and uncertainty (h, w) of any.
+) -> dict[str, bytes]:
+    """The files of the three pictures of one photograph, all of the size of `photo`; mask (H, W) and uncertainty (h, w)
+    of any.
 
     Mask and uncertainty are transparent where there is nothing to see, and are laid over the photograph by the page.
-    colours: of the classes. Returns the files.
+    colours: of the classes.
     """
     palette = PALETTE.copy()
     palette[1 : len(colours) + 1] = colours
     palette[IGNORE] = PALETTE[IGNORE]
-    written = [_place(report / "photo", key, ".jpg")]
-    _save(photo, written[0], quality=82)
+    files = {f"report/photo/{key}.jpg": encoded(photo, "JPEG", quality=82)}
     for kind, values, how, (shades, opacity), options in (
         ("mask", mask, Image.Resampling.NEAREST, (palette.tobytes(), OPAQUE), RUNS),
         ("uncertainty", uncertainty, Image.Resampling.BILINEAR, HEAT, QUICKLY),
     ):
         layer = Image.fromarray(values).resize(photo.size, how)
         layer.putpalette(shades)
-        written.append(_place(report / kind, key, ".png"))
-        _save(layer, written[-1], transparency=opacity, **options)
-    return written
-
-
-def _place(folder: Path, key: str, suffix: str) -> Path:
-    path = folder / f"{key}{suffix}"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path
-
-
-def _save(picture: Image.Image, path: Path, **options: Any) -> None:
-    with atomic(path) as temporary:
-        picture.save(temporary, **options)
+        files[f"report/{kind}/{key}.png"] = encoded(layer, "PNG", transparency=opacity, **options)
+    return files
 
 
 def for_review(entries: Iterable[Entry]) -> list[Entry]:
@@ -98,13 +84,13 @@ def for_review(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def write_report(
-    report: Path,
+    out: Place,
     legend: Legend,
     entries: Sequence[Entry],
     failures: Mapping[str, str],
     estimate: Estimate | None = None,
 ) -> None:
-    """`index.html` and its `data.js`; the pictures are there already. failures: name -> what went wrong."""
+    """report/index.html and its data.js; the pictures are there already. failures: name -> what went wrong."""
     figures = [entry.figures for entry in entries]
     of_all = totals(figures, legend.names)
     what = ", ".join(legend.names) if len(legend.names) <= NAMED else f"{len(legend.names)} classes"
@@ -133,15 +119,12 @@ def write_report(
             "doubtful": list(map(printable, estimate.doubtful)),
         },
     }
-    report.mkdir(parents=True, exist_ok=True)
-    with atomic(report / "data.js") as temporary:
-        temporary.write_text(f"window.dgpnetReport = {json.dumps(data)};\n", encoding="utf-8")
-    with atomic(report / "index.html") as temporary:
-        temporary.write_text(PAGE, encoding="utf-8")
+    script = f"window.dgpnetReport = {json.dumps(data)};\n"
+    out.put({"report/data.js": script.encode(), "report/index.html": PAGE.encode()})
 
 
 def write_summary(
-    out: Path,
+    out: Place,
     about: Round,
     classes: Sequence[str],
     entries: Sequence[Entry],
@@ -164,25 +147,25 @@ def write_summary(
     }
     before, _, after = _json(whole).partition(_json(PLACE))
     with (
-        atomic(out / "summary.json") as temporary,
+        out.writing("summary.json") as temporary,
         temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,
     ):
         file.write(before)
         for i, entry in enumerate(entries):  # one by one: all of them would take more memory than the job did
-            row = {"photo": entry.name, "mask": f"masks/{entry.key}.png", **entry.figures.nested(classes)}
+            row = {"photo": entry.name, "mask": mask_of(entry.key), **entry.figures.nested(classes)}
             file.write((",\n  " if i else "") + _json(row).replace("\n", "\n  "))
         file.write(after)
 
     def rows() -> Iterator[dict[str, Any]]:
         for entry in entries:
-            told = {"photo": _told_back(entry.name), "mask": _told_back(f"masks/{entry.key}.png")}
+            told = {"photo": _told_back(entry.name), "mask": _told_back(mask_of(entry.key))}
             yield told | entry.figures.flat(classes)
         for one in listed:
             yield {"photo": _told_back(one["photo"]), "error": one["error"]}
 
     columns = list(dict.fromkeys(name for row in rows() for name in row if name != "error"))
     with (
-        atomic(out / "summary.csv") as temporary,
+        out.writing("summary.csv") as temporary,
         temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,
     ):
         table = csv.DictWriter(file, [*columns, "error"])

@@ -11,6 +11,7 @@ import hashlib
 import os
 import stat
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -26,17 +27,18 @@ from PIL import Image
 from dgpnet import storage
 from dgpnet.annotations import Example
 from dgpnet.errors import Error
-from dgpnet.images import open_photo
-from dgpnet.pictures import overlay, save
+from dgpnet.images import encoded, open_photo
+from dgpnet.pictures import overlay
+from dgpnet.places import Place
 from dgpnet.segmenter import masks
 from dgpnet.segmenter.concept import Concept
 from dgpnet.segmenter.engine import batch_on
 from dgpnet.segmenter.figures import Figures
-from dgpnet.segmenter.ledger import Entry, Stamp, checksum, stamp
+from dgpnet.segmenter.ledger import Entry, Stamp, mask_of, stamp
 from dgpnet.segmenter.options import Options
-from dgpnet.segmenter.outputs import counts, numbered, parts, put_aside, write_grey
+from dgpnet.segmenter.outputs import counts, grey, numbered, parts
 from dgpnet.segmenter.photographs import Photograph
-from dgpnet.segmenter.report import thumbnail, write_thumbnails
+from dgpnet.segmenter.report import thumbnail, thumbnails
 from dgpnet.segmenter.segmentation import Judged, Maps, enlarge, leave_out
 from dgpnet.segmenter.streams import Background, ahead, batches
 from dgpnet.segmenter.support import Prepared, pixels_of
@@ -63,7 +65,8 @@ class Task:
 
 @dataclass(frozen=True)
 class Done:
-    """A photograph whose files are all in place. notes: what was kept or put aside, a sentence each."""
+    """A photograph whose files are all in place. files: those that are to be kept (`Place.keep`) before it is recorded
+    · notes: what was kept or put aside, a sentence each."""
 
     entry: Entry
     files: tuple[Path, ...]
@@ -128,7 +131,7 @@ class Plan:
 
     concept: Concept
     precision: str
-    out: Path
+    out: Place
     options: Options
     made_with: str
     painted: Sequence[Example] = ()
@@ -166,7 +169,7 @@ class Stages:
     def __init__(
         self,
         concept: Concept,
-        out: Path,
+        out: Place,
         options: Options,
         *,
         made_with: str,
@@ -251,17 +254,18 @@ class Stages:
 
     def _edited(self, task: Task, size: tuple[int, int], notes: list[str]) -> NDArray[np.uint8] | None:
         """The mask in the output folder, where a person changed it; what is no mask of these classes is put aside."""
-        path = self._path("masks", task.photo.key, ".png")
-        if not path.is_file() or path.stat().st_size == 0 or _is_ours(path, task.written):
-            return None
-        try:
-            found = masks.read(path, self.concept.legend, size)
-            # Saved again in another way (in colours, say), but with nothing changed, is no edit either.
-            return None if masks.digest(found, self.concept.legend) == task.written else found
-        except Error as error:
-            aside = put_aside(self.out, path)
-            notes.append(f"{error} It is kept as {aside}, and the photograph is segmented anew.")
-            return None
+        name = mask_of(task.photo.key)
+        with self.out.reading(name) as path:
+            if path is None or path.stat().st_size == 0 or _is_ours(path, task.written):
+                return None
+            try:
+                found = masks.read(path, self.concept.legend, size)
+                # Saved again in another way (in colours, say), but with nothing changed, is no edit either.
+                return None if masks.digest(found, self.concept.legend) == task.written else found
+            except Error as error:
+                why = str(error).replace(str(path), str(self.out.at(name)))
+        notes.append(f"{why} It is kept as {self.out.aside(name)}, and the photograph is segmented anew.")
+        return None
 
     def results(self, group: list[Decoded], batch: int) -> Iterator[tuple[Decoded, Result | Failed]]:
         """What the network finds in each, or a person did; a batch too large for the device is cut in half.
@@ -325,51 +329,50 @@ class Stages:
         """All files of one photograph."""
         start = time.perf_counter()
         try:
-            digest = self._write_mask(decoded, result.mask)
-            files, found = self._write_others(decoded, result)
-            mask = self._path("masks", decoded.photo.key, ".png")
-            figures = self._figures(decoded, result, found, time.perf_counter() - start)
-            entry = Entry(
-                name=decoded.photo.name,
-                key=decoded.photo.key,
-                path=decoded.photo.real,
-                stamp=decoded.stamp,
-                made_with=self.made_with,
-                mask=checksum(mask),
-                digest=digest,
-                files={path.relative_to(self.out).as_posix(): checksum(path) for path in files},
-                figures=figures,
-            )
+            mask, digest, new = self._mask(decoded, result.mask)
+            others, found = self._others(decoded, result)
+            files = self.out.put({**new, **others})
         except (Error, OSError) as error:
             raise Unwritable(_sentence(decoded.photo, error)) from error
-        return Done(entry, (mask, *files), decoded.notes)
+        entry = Entry(
+            name=decoded.photo.name,
+            key=decoded.photo.key,
+            path=decoded.photo.real,
+            stamp=decoded.stamp,
+            made_with=self.made_with,
+            mask=zlib.crc32(mask),
+            digest=digest,
+            files={name: zlib.crc32(content) for name, content in others.items()},
+            figures=self._figures(decoded, result, found, time.perf_counter() - start),
+        )
+        return Done(entry, files, decoded.notes)
 
-    def _write_mask(self, decoded: Decoded, mask: NDArray[np.uint8]) -> str:
-        """Its digest. What a person edited stays the file that it is."""
-        path = self._path("masks", decoded.photo.key, ".png")
+    def _mask(self, decoded: Decoded, mask: NDArray[np.uint8]) -> tuple[bytes, str, dict[str, bytes]]:
+        """The mask's file and digest, and what is to be written: not what a person edited, which stays as it is."""
+        name = mask_of(decoded.photo.key)
         if decoded.by_hand is not None and decoded.by_hand.edited:
-            return masks.digest_of(path)
-        return masks.write(path, mask, self.concept.legend)
+            with self.out.reading(name) as path:
+                if path is not None:
+                    return path.read_bytes(), masks.digest_of(path), {}
+        content, digest = masks.drawn(mask, self.concept.legend)
+        return content, digest, {name: content}
 
-    def _write_others(self, decoded: Decoded, result: Result) -> tuple[list[Path], tuple[int, ...]]:
-        """What the options ask for and the report shows; returns the files, and how many parts each class has."""
+    def _others(self, decoded: Decoded, result: Result) -> tuple[dict[str, bytes], tuple[int, ...]]:
+        """The files that the options ask for and the report shows, and how many parts each class has."""
         key, legend = decoded.photo.key, self.concept.legend
-        files: list[Path] = []
+        files: dict[str, bytes] = {}
         found: tuple[int, ...] = ()
         if self.options.instances:
             several = parts(result.mask, self.options.min_area)
             found = counts(several, len(legend.names))
-            files.append(self._path("instances", key, ".png"))
-            write_grey(files[-1], numbered(several, decoded.prepared.size))
+            files[f"instances/{key}.png"] = grey(numbered(several, decoded.prepared.size))
         if decoded.whole is not None and self.options.overlay:
-            files.append(self._path("overlays", key, ".jpg"))
-            save(overlay(decoded.whole, result.mask, colours=legend.colours), files[-1])
+            drawn = overlay(decoded.whole, result.mask, colours=legend.colours)
+            files[f"overlays/{key}.jpg"] = encoded(drawn, "JPEG")
         if result.uncertainty is not None:
-            files.append(self._path("uncertainty", key, ".png"))
-            write_grey(files[-1], result.uncertainty)
-        report, uncertainty = self.out / "report", result.judged.uncertainty
-        files += write_thumbnails(report, key, decoded.thumbnail, result.mask, uncertainty, legend.colours)
-        return files, found
+            files[f"uncertainty/{key}.png"] = grey(result.uncertainty)
+        small, uncertainty = decoded.thumbnail, result.judged.uncertainty
+        return files | thumbnails(key, small, result.mask, uncertainty, legend.colours), found
 
     def _figures(self, decoded: Decoded, result: Result, found: tuple[int, ...], seconds: float) -> Figures:
         height, width = decoded.prepared.size
@@ -392,11 +395,6 @@ class Stages:
             presences=result.judged.class_presence,
             seconds=decoded.seconds + result.seconds + seconds,
         )
-
-    def _path(self, kind: str, key: str, suffix: str) -> Path:
-        path = self.out / kind / f"{key}{suffix}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path
 
 
 class Painted:
@@ -470,7 +468,7 @@ def _is_ours(path: Path, written: str | None) -> bool:
         return False  # damaged; or saved in another way, and a mask all the same
 
 
-def told(error: Error | OSError, place: Path) -> str:
+def told(error: Error | OSError, place: Place) -> str:
     """What went wrong in a sentence; of the system's errors, which know where, the place as well."""
     if isinstance(error, OSError):
         return f"{error.filename2 or error.filename or place}: {error.strerror or error}."
