@@ -159,8 +159,8 @@ FURTHER = (read_support, export, segment_folder)
 OURS = {"Segmenter.using", "Segmenter.batch", "Concept.prepare", "Concept.maps", "Concept.maps_of_tiles"}
 OURS |= {"Concept.on", "Segmenter.on"}
 OURS |= {"Concept.using", "Concept.judge", "Segmenter.tuned", "Segmenter.voters", "Concept", "Segmentation"}
-#: Asks a server, for which tests/weights/test_hub.py has one.
-ASKING = {"Segmenter.push_to_hub"}
+#: Ask a server, for which tests/weights/test_hub.py has one, and a cluster, which tests/cluster/test_datasets.py has.
+ASKING = {"Segmenter.push_to_hub", "Concept.map"}
 
 
 def public() -> dict[str, Callable[..., Any]]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from dgpnet.cluster import Actors, actors, segment_dataset
+from dgpnet.cluster import Actors, actors
 from dgpnet.errors import Error
 from dgpnet.places import place_of
 from dgpnet.segmenter import Concept
@@ -104,23 +104,6 @@ def test_a_folder_that_is_not_there_for_workers_is_said(tmp_path, concept, clust
     monkeypatch.setattr(actors, "packed", lambda plan: whole(replace(plan, out=elsewhere)))
     with pytest.raises(Error, match="not the same folder"):
         segment_folder(concept, root, tmp_path / "out", crew=Actors(processors=1))
-
-
-def test_a_dataset_of_ray_data_gets_masks_and_says_what_is_broken(tmp_path, concept, cluster):
-    root = write_photos(tmp_path / "photos", 6)
-    (root / "broken.jpg").write_bytes(b"words")
-    paths = sorted(map(str, root.rglob("*.jpg")))
-    dataset = ray.data.from_items([{"path": path} for path in paths])
-    rows = segment_dataset(concept, dataset, column="path", workers=1, processors=1).take_all()
-    assert sorted(row["path"] for row in rows) == paths
-    for row in rows:
-        if row["path"].endswith("broken.jpg"):
-            assert "broken.jpg" in row["error"]
-            assert row["mask"].size == 0
-        else:
-            assert row["error"] == ""
-            assert (row["mask"] == concept.segment(row["path"]).mask).mean() > 0.99
-            assert 0 <= row["score"] <= 1
 
 
 def test_a_cluster_that_is_not_there_is_an_error_in_a_sentence(tmp_path):

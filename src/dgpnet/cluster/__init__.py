@@ -4,7 +4,6 @@
 """
 
 from dgpnet.cluster.actors import Actors
-from dgpnet.cluster.datasets import segment_dataset
 from dgpnet.cluster.processes import Processes
 
-__all__ = ["Actors", "Processes", "segment_dataset"]
+__all__ = ["Actors", "Processes"]

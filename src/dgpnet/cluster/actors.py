@@ -2,7 +2,7 @@
 
 Plain actors and not a pipeline of Ray Data: which photographs share a batch, what is done again after a death and
 when to stop doing so, and that nothing is told of before it is on the disk, are promises of the job, and Ray Data
-leaves none of these to whoever uses it. `segment_dataset` is for those who have a dataset of Ray Data.
+leaves none of these to whoever uses it. `Concept.map` is for those who have a dataset of Ray Data.
 
 Workers write to the output folder by themselves, and only what is told of a photograph comes back to the driver.
 """
@@ -25,14 +25,13 @@ from dgpnet import checks
 from dgpnet.cluster.team import Chunk, Report, Team, answered
 from dgpnet.cluster.worker import Answer, Worker, packed
 from dgpnet.errors import Error
+from dgpnet.segmenter.datasets import found, machines, share_of
 from dgpnet.segmenter.stages import Plan, Task, Unwritable
 
 #: Seconds between two looks at whether something has happened, and between two at how large the cluster is.
 MOMENT, LOOK = 0.5, 5.0
 #: Seconds to wait for a cluster that has room for no worker at all.
 PATIENCE = 600.0
-#: Processors that a worker takes where there are no GPUs: more of them speed it up less than further workers do.
-PROCESSORS = 4
 #: Bytes of shared memory of a cluster that is started here: plan and answers, and no photographs, go through it.
 SHARED = 256 << 20
 
@@ -48,8 +47,7 @@ class Actors(Team):
         """
         self.address = checks.kind("address", address, str)
         self.per_gpu = checks.whole("per_gpu", per_gpu, 1, 64)
-        chosen = min(PROCESSORS, torch.get_num_threads()) if processors is None else processors
-        self.processors = checks.whole("processors", chosen, 1, 1024)
+        self.processors = None if processors is None else checks.whole("processors", processors, 1, 1024)
         self._members: list[_Member] = []
         self._halting = False
         self._started = False
@@ -60,37 +58,28 @@ class Actors(Team):
         if not self._ray.is_initialized():
             connect(self._ray, self.address)
             self._started = True
-        resources = self._ray.cluster_resources()
-        gpus = resources.get("GPU", 0) > 0
-        if not gpus:
-            smallest = min((int(one.get("CPU", 0)) for one in self._nodes() if one.get("CPU", 0) >= 1), default=1)
-            self.processors = min(self.processors, smallest)
-        self._share = {"num_gpus": 1 / self.per_gpu, "num_cpus": 0} if gpus else {"num_cpus": self.processors}
+        self._share = share_of(self._ray, self.per_gpu, self.processors)
         self._plan = self._ray.put(packed(plan))
         self._looked, self._lively = -LOOK, time.monotonic()
         self._look()
-        return plan.batch("cuda" if gpus else "cpu"), max(1, len(self._members))
-
-    def _nodes(self) -> list[dict[str, float]]:
-        """What each machine that is up has."""
-        return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        return plan.batch("cuda" if "num_gpus" in self._share else "cpu"), max(1, len(self._members))
 
     def _room(self) -> int:
         """How many workers the cluster has room for; at least one, which then waits for a machine to come."""
-        if "num_gpus" in self._share:
-            return max(1, sum(int(one.get("GPU", 0)) * self.per_gpu for one in self._nodes()))
-        return max(1, sum(int(one.get("CPU", 0)) // self.processors for one in self._nodes()))
+        kind, each = ("GPU", 1 / self.per_gpu) if "num_gpus" in self._share else ("CPU", self._share["num_cpus"])
+        return max(1, sum(int(one.get(kind, 0) / each + 1e-6) for one in machines(self._ray)))
 
     def _look(self) -> None:
         """Start as many workers as there is room for."""
         if self._halting or time.monotonic() - self._looked < LOOK:
             return
         self._looked = time.monotonic()
+        share = {"num_cpus": 0, **self._share}
         kind = self._ray.remote(_Actor).options(
-            max_restarts=0, max_task_retries=0, max_concurrency=2, scheduling_strategy="SPREAD", **self._share
+            max_restarts=0, max_task_retries=0, max_concurrency=2, scheduling_strategy="SPREAD", **share
         )
         for _ in range(self._room() - len(self._members)):
-            actor = kind.remote(self._plan, None if "num_gpus" in self._share else self.processors, os.getcwd())
+            actor = kind.remote(self._plan, self._share.get("num_cpus"), os.getcwd())
             self._members.append(_Member(actor, actor.prepare.remote()))
 
     def free(self) -> bool:
@@ -191,16 +180,6 @@ class _Actor:
 
     def halt(self) -> None:
         self._halting.set()
-
-
-def found() -> Any:
-    """Ray; an Error where it is not installed."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers of every cluster
-    try:
-        import ray
-    except ModuleNotFoundError as error:
-        raise Error("Ray is not installed; install it with: pip install 'dgpnet[scale]'.") from error
-    return ray
 
 
 def connect(ray: Any, address: str) -> None:

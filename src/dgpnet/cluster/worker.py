@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import pickle
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 
 from dgpnet.devices import find_device
 from dgpnet.errors import Error
 from dgpnet.files import record_of
-from dgpnet.segmenter import Concept, Segmenter
 from dgpnet.segmenter.photographs import JOURNALS, RECORD
+from dgpnet.segmenter.portable import portable
 from dgpnet.segmenter.rounds import Round
 from dgpnet.segmenter.stages import Done, Failed, Plan, Task, Unwritable, told
-from dgpnet.weights import SHIPPED
 
 
 @dataclass(frozen=True)
@@ -77,29 +74,4 @@ def _while(tasks: Sequence[Task], go_on: Callable[[], bool]) -> Iterator[Task]:
 
 def packed(plan: Plan) -> bytes:
     """A plan for any process on any machine."""
-    return _packed(replace(plan, concept=plan.concept.on(torch.device("cpu"))))
-
-
-def portable(concept: Concept) -> bytes:
-    """A concept for any process on any machine."""
-    return _packed(concept.on(torch.device("cpu")))
-
-
-def _packed(thing: Plan | Concept) -> bytes:
-    """Pickled; models that do not ship with the package travel along."""
-    file = io.BytesIO()
-    _Packer(file).dump(thing)
-    return file.getvalue()
-
-
-class _Packer(pickle.Pickler):
-    """Segmenters pickle by the name of their file, which another machine need not have."""
-
-    def reducer_override(self, thing: Any) -> Any:
-        if isinstance(thing, Segmenter) and thing.base is None and thing.source not in SHIPPED:
-            return _rebuilt, (thing.network, thing.calibration, thing.dtype)
-        return NotImplemented
-
-
-def _rebuilt(network: Any, calibration: Any, dtype: torch.dtype | None) -> Segmenter:
-    return Segmenter(network, calibration=calibration, dtype=dtype)
+    return portable(replace(plan, concept=plan.concept.on(torch.device("cpu"))))

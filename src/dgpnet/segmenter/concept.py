@@ -34,6 +34,8 @@ from dgpnet.segmenter.views import MissingModel, View, described, look, look_in_
 from dgpnet.weights import sealed
 
 if TYPE_CHECKING:
+    from ray.data import Dataset
+
     from dgpnet.images import ImageSource
     from dgpnet.segmenter.model import Segmenter
 
@@ -254,6 +256,45 @@ class Concept:
                         raise failed[min(failed)]
 
         return found()
+
+    def map(
+        self,
+        dataset: Dataset,
+        *,
+        column: str = "image",
+        threshold: float | None = None,
+        min_likeness: float = 0.0,
+        keep_all: bool = False,
+        tile: bool = False,
+        max_pixels: int = MAX_PIXELS,
+        workers: int | tuple[int, int] = (1, 64),
+        per_gpu: int = 1,
+        processors: int | None = None,
+    ) -> Dataset:
+        """`segment` for a dataset of Ray Data: lazily, on all machines of the cluster, in actors that hold the concept
+        once each, with as much under way as Ray Data lets wait. `pip install 'dgpnet[scale]'` brings Ray.
+
+        Arguments:
+            dataset: with a column of photographs: arrays (H, W, 3), bytes of image files, paths, or addresses
+                ("s3://bucket/mug.jpg").
+            column: the name of that column.
+            threshold, min_likeness, keep_all, tile, max_pixels: as for `segment`.
+            workers: how many actors, or at least and at most how many.
+            per_gpu: actors that share a GPU, where the cluster has any.
+            processors: that an actor takes where it has none; by default four, or fewer where machines are smaller.
+
+        Returns:
+            the dataset with further columns: mask (H, W) uint8, score, likeness and presence; and error, which is ""
+            where all is well. Where it is not, it says why, the mask is empty and the numbers are 0.
+
+        Example:
+            >>> dataset = concept.map(ray.data.read_images("s3://bucket/trip"))  # doctest: +SKIP
+            >>> dataset.drop_columns(["image"]).write_parquet("s3://bucket/found")  # doctest: +SKIP
+        """
+        from dgpnet.segmenter.datasets import mapped
+
+        how = asdict(self._how(threshold, min_likeness, keep_all, tile, max_pixels))
+        return mapped(self, dataset, how, column=column, workers=workers, per_gpu=per_gpu, processors=processors)
 
     def _how(self, threshold: object, min_likeness: object, keep_all: object, tile: object, max_pixels: object) -> _How:
         """What a caller asked for, checked."""
