@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -26,6 +27,8 @@ from dgpnet.files import Journal, atomic, lock, remove_leftovers, sealed, to_dis
 #: Seconds between two signs of life of a job that holds a lock in object storage, and after how many without any it
 #: counts as dead.
 BEAT, DEAD = 20.0, 120.0
+#: Records in a part of a journal that is written anew.
+PART = 10_000
 #: Places that a file may be put aside in before that is given up.
 ASIDE = 1000
 
@@ -352,8 +355,10 @@ class Parts(Journal):
 
     def rewrite(self, records: Iterable[Mapping[str, Any]]) -> None:
         before = [self._name, *self._parts()]
+        records = iter(records)
         with self:
-            self.add(*records)
+            while several := list(islice(records, PART)):
+                self.add(*several)
         self._number = None
         self._place.remove(*before)
 

@@ -32,19 +32,32 @@ def is_address(text: object) -> bool:
     return isinstance(text, str) and re.match(r"[a-z][a-z0-9+.-]+:/", text) is not None
 
 
-def below(address: str) -> dict[str, Stored]:
-    """Name -> object, of all objects below an address, or of the one that it is the address of."""
+def below(address: str) -> Iterator[dict[str, Stored]]:
+    """Name -> object, of all objects below an address, or of the one that it is the address of: first of those directly
+    there, then of each folder there by itself, so that a great many are not in memory together."""
     with explained(address):
         system, place = opened(address)
         system.invalidate_cache()
-        found = system.find(place, detail=True)
+        is_folder = system.isdir(place)
+        listed = system.ls(place, detail=True) if is_folder else system.find(place, detail=True).values()
     own = place.rstrip("/")
     front = address.rstrip("/").removesuffix(own)
-    return {
-        (path.removeprefix(own).lstrip("/") or own.rpartition("/")[2]): Stored(front + path, _stamp(info))
-        for path, info in found.items()
-        if info.get("type") != "directory"
-    }
+
+    def named(several: Iterable[dict[str, Any]]) -> dict[str, Stored]:
+        return {
+            (one["name"].removeprefix(own).lstrip("/") or own.rpartition("/")[2]): Stored(
+                front + one["name"], _stamp(one)
+            )
+            for one in several
+            if one.get("type") != "directory" and not (is_folder and one["name"].rstrip("/") == own)
+        }
+
+    yield named(listed)
+    for folder in sorted(one["name"] for one in listed if one.get("type") == "directory"):
+        with explained(address):
+            found = system.find(folder, detail=True).values()
+            system.invalidate_cache()
+        yield named(found)
 
 
 def stored(addresses: Iterable[str]) -> list[Stored]:

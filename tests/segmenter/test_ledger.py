@@ -11,8 +11,9 @@ from dgpnet import places
 from dgpnet.annotations.legend import Legend
 from dgpnet.errors import Error
 from dgpnet.segmenter import masks
+from dgpnet.segmenter.entries import Entry, stamp
 from dgpnet.segmenter.figures import Figures
-from dgpnet.segmenter.ledger import Entry, Ledger, checksum, stamp
+from dgpnet.segmenter.ledger import Ledger, checksum
 from dgpnet.segmenter.photographs import Photograph
 from dgpnet.segmenter.rounds import Round
 from tests.tiny import scene
@@ -157,8 +158,8 @@ def test_two_rounds_never_mix_unless_asked_to(tmp_path, photo):
         Ledger(out, later)
     with Ledger(out, later, again=True) as ledger:
         assert not ledger.is_done(photo)
-        assert ledger.keys == {"mug.jpg": "mug"}
-        assert ledger.current() == []
+        assert dict(ledger.entries.names()) == {"mug.jpg": "mug"}
+        assert list(ledger.current()) == []
         ledger.add(*done(out, photo, later.made_with))
     assert Ledger(out, later).is_done(photo)  # as a killed job goes on, without asking again
     with pytest.raises(Error, match="earlier round"):

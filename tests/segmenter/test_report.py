@@ -9,10 +9,10 @@ from PIL import Image
 
 from dgpnet.annotations.legend import Legend
 from dgpnet.places import Folder
+from dgpnet.segmenter.entries import Entries, Entry, RoundEntries
 from dgpnet.segmenter.figures import FIELDS, Figures
-from dgpnet.segmenter.ledger import Entry
 from dgpnet.segmenter.page import PAGE
-from dgpnet.segmenter.report import for_review, thumbnail, thumbnails, write_report, write_summary
+from dgpnet.segmenter.report import thumbnail, thumbnails, write_report, write_summary
 from dgpnet.segmenter.rounds import Round
 
 
@@ -30,15 +30,15 @@ def entry(name: str, score: float, *, painted: bool = False, counts: tuple[int, 
 ROUND = Round("c", "m", {"mug": 1, "spoon": 2}, (), {}, {})
 LEGEND = Legend(("mug", "<i>"), (3, 7), ((1, 2, 3), (255, 0, 0)))
 ENTRIES = [entry("a", 0.9, counts=(3, 1)), entry("trip/b", 0.1, counts=(2, 0)), entry("c", 0.5, counts=(0, 0))]
+
+
+def for_review(several: list[Entry]) -> RoundEntries:
+    entries = Entries()
+    entries.add(several)
+    return entries.of_round("m")
+
+
 FAILURES = {"bad.jpg": "/photos/bad.jpg is empty."}
-
-
-def test_the_least_certain_come_first():
-    assert [e.name for e in for_review(ENTRIES)] == ["trip/b.jpg", "c.jpg", "a.jpg"]
-
-
-def test_what_a_person_painted_comes_last():
-    assert [e.name for e in for_review([entry("p", 1.0, painted=True), entry("a", 1.0)])] == ["a.jpg", "p.jpg"]
 
 
 def test_the_page_needs_nothing_but_its_own_folder():

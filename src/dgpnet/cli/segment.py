@@ -123,7 +123,7 @@ def segment(
     from dgpnet.segmenter.folder import segment_folder
     from dgpnet.segmenter.kept import fitted_before
     from dgpnet.segmenter.options import Options
-    from dgpnet.segmenter.photographs import find_photographs, masks_beside
+    from dgpnet.segmenter.photographs import list_photographs, masks_beside
 
     options: dict[str, Any] = {
         "formats": tuple(format or ()),
@@ -146,7 +146,7 @@ def segment(
     painted = read_painted(support, classes=classes, names=names, images=images, crowds=crowds)
     # Masks are no photographs, wherever they lie.
     beside = [] if painted is None else masks_beside(support, [example.photo for example in painted.examples])
-    found = find_photographs(photos, out=out, skip=[support, support / "masks", *beside])
+    found = list_photographs(photos, out=out, skip=[support, support / "masks", *beside])
     notes = () if painted is None else painted.notes
     tell(notes)
     segmenter = load(model, device=device or (devices and devices.split(",")[0]))

@@ -95,15 +95,21 @@ EACH = {one.name: one.metadata["each"] for one in FIELDS if one.metadata["each"]
 
 def totals(figures: Iterable[Figures], classes: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Of each class: photographs that show it, its pixels and its share of all pixels, its parts where counted."""
-    listed = list(figures)
-    pixels = max(1, sum(one.width * one.height for one in listed))
+    pixels, counted = 0, False
+    shown, areas, counts = ([0] * len(classes) for _ in range(3))
+    for one in figures:
+        pixels += one.width * one.height
+        counted |= bool(one.counts)
+        for c, area in enumerate(one.areas):
+            shown[c] += area > 0
+            areas[c] += area
+        for c, count in enumerate(one.counts):
+            counts[c] += count
     found: dict[str, dict[str, Any]] = {}
     for c, name in enumerate(classes):
-        area = sum(one.areas[c] for one in listed)
-        found[name] = {"photographs": sum(one.areas[c] > 0 for one in listed), "area": area}
-        found[name]["share"] = _rounded(area / pixels)
-        if any(one.counts for one in listed):
-            found[name]["count"] = sum(one.counts[c] for one in listed)
+        found[name] = {"photographs": shown[c], "area": areas[c], "share": _rounded(areas[c] / max(1, pixels))}
+        if counted:
+            found[name]["count"] = counts[c]
     return found
 
 

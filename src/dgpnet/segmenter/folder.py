@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +17,20 @@ from dgpnet.errors import Error
 from dgpnet.places import Place, place_of
 from dgpnet.segmenter.concept import Concept
 from dgpnet.segmenter.estimate import Estimate
-from dgpnet.segmenter.figures import totals
+from dgpnet.segmenter.figures import Figures, totals
 from dgpnet.segmenter.fitting import Fitted
 from dgpnet.segmenter.job import Job
 from dgpnet.segmenter.kept import keep
-from dgpnet.segmenter.ledger import Entry, Ledger
+from dgpnet.segmenter.ledger import Ledger
 from dgpnet.segmenter.options import Options
-from dgpnet.segmenter.photographs import Photograph, find_photographs, with_keys
+from dgpnet.segmenter.photographs import Listing, Photograph, list_photographs
 from dgpnet.segmenter.rounds import Round
 from dgpnet.segmenter.stages import Crew, Known, Unwritable
 from dgpnet.segmenter.streams import ahead
 
 Advance = Callable[[int, int], None]
+#: What a job can be given.
+Given = str | os.PathLike[str] | Sequence[Photograph | str | os.PathLike[str]] | Listing
 #: A likeness that few photographs with the thing have less of; `--min-likeness` names it, too.
 UNLIKE = 0.25
 
@@ -66,7 +69,7 @@ class Outcome:
 
 def segment_folder(
     concept: Concept,
-    photographs: str | os.PathLike[str] | Sequence[Photograph | str | os.PathLike[str]],
+    photographs: Given,
     out: str | os.PathLike[str] | Place,
     *,
     painted: SupportSet | None = None,
@@ -79,7 +82,7 @@ def segment_folder(
     """Segment photographs into the folder `out`, of a disk or of object storage ("s3://bucket/found"); what is done
     there already is skipped.
 
-    photographs: a folder, files and folders, or what `find_photographs` gave.
+    photographs: a folder, files and folders, or what `find_photographs` or `list_photographs` gave.
     painted: what the concept was learned from. A photograph that is among it keeps the mask that was painted.
     again: where `out` holds an earlier round (other examples, other options), segment anew into it. Masks that were
     painted or edited by hand are kept. Otherwise another round is an Error, before any work.
@@ -98,29 +101,36 @@ def segment_folder(
         raise Error(f"crew is one of dgpnet.cluster, like Processes([...]); given {checks.shown(crew)}.")
     if asked.min_likeness and not concept.segmenter.network.config.similarity:
         raise Error("This model has no plain similarity to tell likeness by; leave min_likeness out.")
-    listed = [photographs] if isinstance(photographs, str | os.PathLike) else photographs
-    given = list(checks.each("photographs", listed, single=3))
-    paths = [checks.path_of("photograph", one) for one in given if not isinstance(one, Photograph)]
-    found = [one for one in given if isinstance(one, Photograph)]
-    found += find_photographs(paths, out=str(place)) if paths or not found else []
+    found = _listed(photographs, place)
     ledger = Ledger(place, Round.now(concept, asked.shaping(), asked.afterwards()), again=again)
     with ledger:
         if painted is not None and concept.fitted is not None:
             keep(concept, place, begun=ledger.precision is not None)
-        given_as = {one.name: one for one in found}
-        keyed = with_keys({name: one.path for name, one in given_as.items()}, ledger.keys)
-        found = [replace(given_as[one.name], key=one.key) for one in keyed]
+        found.give_keys(ledger.entries.names())
         looked = ahead(found, ledger.is_done, cost=lambda photo: 0)
-        todo = [photo for photo, done in looked if not done.result()]
-        before = len(found) - len(todo)
+        before = found.set_done(photo.name for photo, done in looked if done.result())
+        todo = len(found) - before
         job = Job(_in_the_same_precision(concept, ledger) if todo else concept, ledger, asked, painted, known, crew)
         stopped = None
         try:
-            job.segment(todo, lambda n: advance and advance(before + n, len(found)))
+            job.segment(found.to_do(), todo, lambda n: advance and advance(before + n, len(found)))
             job.finish()
         except Unwritable as error:
             stopped = f"{error} What is done stays; once that is mended, run the same command again."
     return _outcome(job, found, before, stopped)
+
+
+def _listed(photographs: Given, out: Place) -> Listing:
+    """What was given, as a listing."""
+    if isinstance(photographs, Listing):
+        return photographs
+    listed = [photographs] if isinstance(photographs, str | os.PathLike) else photographs
+    given = list(checks.each("photographs", listed, single=3))
+    paths = [checks.path_of("photograph", one) for one in given if not isinstance(one, Photograph)]
+    photos = [one for one in given if isinstance(one, Photograph)]
+    listing = list_photographs(paths, out=str(out)) if paths or not photos else Listing()
+    listing.add((one.name, one.path, one.stored) for one in photos)
+    return listing
 
 
 def _in_the_same_precision(concept: Concept, ledger: Ledger) -> Concept:
@@ -132,38 +142,48 @@ def _in_the_same_precision(concept: Concept, ledger: Ledger) -> Concept:
     return concept
 
 
-def _outcome(job: Job, found: Sequence[Photograph], before: int, stopped: str | None) -> Outcome:
-    entries = job.ledger.current()
-    figures = [entry.figures for entry in entries]
-    similar = job.concept.segmenter.network.config.similarity and job.options.min_likeness < UNLIKE
+def _outcome(job: Job, found: Listing, before: int, stopped: str | None) -> Outcome:
+    entries, concept, options = job.ledger.current(), job.concept, job.options
+    similar = concept.segmenter.network.config.similarity and options.min_likeness < UNLIKE
+    counted: Counter[str] = Counter()
+
+    def figures() -> Iterator[Figures]:
+        for one in (entry.figures for entry in entries):
+            unlike = similar and _is_unlike(one)
+            left_out = not options.keep_all and one.left_out
+            counted.update(painted=one.painted, edited=one.edited, unlike=unlike, left_out=left_out)
+            yield one
+
+    of_all = totals(figures(), concept.classes)
     return Outcome(
         done=len(entries),
         before=before,
-        painted=sum(one.painted for one in figures),
-        edited=sum(one.edited for one in figures),
+        painted=counted["painted"],
+        edited=counted["edited"],
         failures=job.failures,
-        unlike=sum(_is_unlike(entry) for entry in entries) if similar else 0,
-        totals=totals(figures, job.concept.classes),
-        left_out=0 if job.options.keep_all else sum(entry.figures.left_out for entry in entries),
-        estimate=job.concept.estimate,
-        fitted=job.concept.fitted,
+        unlike=counted["unlike"],
+        totals=of_all,
+        left_out=counted["left_out"],
+        estimate=concept.estimate,
+        fitted=concept.fitted,
         annotations=job.annotations,
         notes=(*job.ledger.notes, *job.notes, *_left_behind(job.ledger, found)),
         stopped=stopped,
     )
 
 
-def _is_unlike(entry: Entry) -> bool:
-    return any(entry.figures.areas) and entry.figures.likeness < UNLIKE
+def _is_unlike(figures: Figures) -> bool:
+    return any(figures.areas) and figures.likeness < UNLIKE
 
 
-def _left_behind(ledger: Ledger, found: Sequence[Photograph]) -> list[str]:
+def _left_behind(ledger: Ledger, found: Listing) -> list[str]:
     """A sentence about photographs of an earlier round that were not given this time."""
-    given = {photo.key for photo in found}
-    left = [e.name for e in ledger.entries.values() if e.made_with != ledger.now.made_with and e.key not in given]
-    if not left:
+    others = ledger.entries.of_others(ledger.now.made_with).by_name()
+    left = (entry.name for entry in others if not found.has_key(entry.key))
+    first = next(left, None)
+    if first is None:
         return []
     return [
-        f"{len(left)} of the photographs of the earlier round were not given this time (first: {min(left)[:100]}): "
-        "their files stay as they were, and are not in summary and report."
+        f"{1 + sum(1 for _ in left)} of the photographs of the earlier round were not given this time (first: "
+        f"{first[:100]}): their files stay as they were, and are not in summary and report."
     ]

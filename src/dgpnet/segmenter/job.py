@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from dgpnet.annotations import Item, SupportSet
 from dgpnet.errors import Error
 from dgpnet.segmenter import masks
 from dgpnet.segmenter.concept import Concept
-from dgpnet.segmenter.ledger import Entry, Ledger, mask_of
+from dgpnet.segmenter.entries import RoundEntries
+from dgpnet.segmenter.ledger import Ledger, mask_of
 from dgpnet.segmenter.options import Options
 from dgpnet.segmenter.outputs import without_small, write_annotations
 from dgpnet.segmenter.photographs import RECORD, Photograph
-from dgpnet.segmenter.report import for_review, write_report, write_summary
+from dgpnet.segmenter.report import write_report, write_summary
 from dgpnet.segmenter.stages import Crew, Done, Failed, Known, Plan, Stages, Task, Unwritable, told
 
 
@@ -44,14 +45,14 @@ class Job:
         self._known = known
         self._crew = crew
 
-    def segment(self, photographs: Sequence[Photograph], advance: Callable[[int], object]) -> None:
-        """All of these; what cannot be read goes to `failures`."""
+    def segment(self, photographs: Iterable[Photograph], total: int, advance: Callable[[int], object]) -> None:
+        """All of these; total: how many they are. What cannot be read goes to `failures`."""
         tasks = map(self._task, photographs)
         try:
-            if self._crew is None or not photographs:
+            if self._crew is None or not total:
                 self._stages().run(tasks, done=self._done, failed=self._failed, advance=advance)
             else:
-                self._share(self._crew, tasks, len(photographs), advance)
+                self._share(self._crew, tasks, total, advance)
             self.ledger.settle()
         except OSError as error:
             raise Unwritable(told(error, self.out)) from error
@@ -96,7 +97,7 @@ class Job:
 
     def finish(self) -> None:
         """Summary, annotations and report of all that is done in this round."""
-        entries, legend = for_review(self.ledger.current()), self.concept.legend
+        entries, legend = self.ledger.current(), self.concept.legend
         try:
             self.out.put({"classes.json": json.dumps(masks.classes_json(legend)).encode()})
             write_summary(self.out, self.ledger.now, legend.names, entries, self.failures, self.concept.estimate)
@@ -107,7 +108,7 @@ class Job:
         if problems:
             raise Unwritable(" ".join(problems))
 
-    def _annotate(self, format: str, entries: Sequence[Entry]) -> str | None:
+    def _annotate(self, format: str, entries: RoundEntries) -> str | None:
         """Write one of the formats; what went wrong, in a sentence."""
         legend, items = self.concept.legend, self._items(entries)
         with self.out.stage(f"{RECORD}/stage") as stage:
@@ -121,9 +122,9 @@ class Job:
         self.notes += [note for note in notes if note not in self.notes]  # the legend is of all formats
         return None
 
-    def _items(self, entries: Sequence[Entry]) -> Iterator[Item]:
+    def _items(self, entries: RoundEntries) -> Iterator[Item]:
         """The masks once more, read back one at a time."""
-        for entry in sorted(entries, key=lambda entry: entry.name):
+        for entry in entries.by_name():
             with self.out.reading(mask_of(entry.key)) as path:
                 mask = masks.read(path or Path(str(self.out.at(mask_of(entry.key)))), self.concept.legend)
             if self.options.min_area:

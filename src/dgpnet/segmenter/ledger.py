@@ -3,66 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from dgpnet.errors import Error
 from dgpnet.files import record_bytes, record_of
 from dgpnet.places import Place, place_of
 from dgpnet.segmenter import masks
-from dgpnet.segmenter.figures import Figures
+from dgpnet.segmenter.entries import Entries, Entry, RoundEntries, stamp
 from dgpnet.segmenter.photographs import JOURNALS, OUTPUTS, RECORD, Photograph
 from dgpnet.segmenter.rounds import Round, differences
 
-Stamp = tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One photograph that is done.
-
-    name, key   of the photograph · path, stamp: where it lay, and whether it has changed
-    made_with   the round it is of (`Round.made_with`)
-    mask        checksum of the mask file · digest: of its pixels
-    files       path below the output folder -> checksum, of every other file of the photograph
-    figures     what is told of it
-    """
-
-    name: str
-    key: str
-    path: str
-    stamp: Stamp
-    made_with: str
-    mask: int
-    digest: str
-    files: dict[str, int]
-    figures: Figures
-
-    @staticmethod
-    def of(record: Mapping[str, Any]) -> Entry | None:
-        """The entry of a record; None where it is none, or names a place outside the output folder."""
-        try:
-            given = {field.name: record[field.name] for field in fields(Entry)}
-            figures = Figures.of(given["figures"])
-            entry = Entry(**{**given, "stamp": (int(given["stamp"][0]), int(given["stamp"][1])), "figures": figures})
-            inside = all(_stays_inside(name) for name in (entry.key, *entry.files))
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
-            return None
-        return entry if inside else None
-
-
-def stamp(path: Path) -> Stamp:
-    """Bytes and time of change of a file."""
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns
+#: Entries that wait to be recorded at the most: whoever adds another waits then.
+WAITING = 1000
 
 
 def checksum(content: bytes | None) -> int | None:
@@ -91,7 +50,7 @@ class Ledger:
         #: What the network computes in ("float32"), the same in every run of the job; None until one has chosen.
         self.precision: str | None = None
         self.notes: list[str] = []
-        self.entries: dict[str, Entry] = {}
+        self.entries = Entries()
         self._job, self._journal = (f"{RECORD}/{name}" for name in JOURNALS)
         self._done = self.out.journal(self._journal)
         self._lock = threading.Lock()
@@ -105,9 +64,18 @@ class Ledger:
         about = self.out.read(self._job)
         if about is None and not self._done.exists():
             _refuse_strangers(self.out)
-        entries = [Entry.of(record) for record in self._done.read()]
-        self._damaged = self._done.damaged + entries.count(None)
-        self.entries = {entry.key: entry for entry in entries if entry is not None}
+        self.entries, strange = Entries(), 0
+
+        def read() -> Iterator[Entry]:
+            nonlocal strange
+            for record in self._done.records():
+                entry = Entry.of(record)
+                if entry is not None:
+                    yield entry
+                strange += entry is None
+
+        self.entries.add(read())
+        self._damaged = self._done.damaged + strange
         job = record_of(about) or {}
         before = Round.of(job)
         self.precision = job.get("precision") if before and before.made_with == self.now.made_with else None
@@ -136,14 +104,9 @@ class Ledger:
                 "or edited by hand is kept), or choose another --out."
             )
 
-    @property
-    def keys(self) -> dict[str, str]:
-        """Name -> key of every photograph that has results here."""
-        return {entry.name: entry.key for entry in self.entries.values()}
-
-    def current(self) -> list[Entry]:
-        """What is done in this round."""
-        return [entry for entry in self.entries.values() if entry.made_with == self.now.made_with]
+    def current(self) -> RoundEntries:
+        """What is done in this round, in the order of review."""
+        return self.entries.of_round(self.now.made_with)
 
     def is_done(self, photo: Photograph) -> bool:
         """Whether this very photograph is done, its files all there and as they were written.
@@ -209,7 +172,7 @@ class Ledger:
             self.notes.append(
                 f"{self._damaged} lines of {self.out.at(self._journal)} were damaged; what they told is done again."
             )
-            self._done.rewrite([asdict(entry) for entry in self.entries.values()])
+            self._done.rewrite(asdict(entry) for entry in self.entries.values())
         self.write_job()
 
     def write_job(self) -> None:
@@ -229,6 +192,9 @@ class Ledger:
                 if self._syncing is not None:
                     self._syncing.result()
                 self._syncing = self._pool.submit(self._commit)
+            waiting = self._syncing if len(self._pending) >= WAITING else None
+        if waiting is not None:
+            waiting.result()
 
     def _commit(self) -> None:
         with self._lock:
@@ -237,7 +203,7 @@ class Ledger:
             if files := [file for _, several in group for file in several]:
                 self.out.keep(files)
             self._done.add(*(asdict(entry) for entry, _ in group))
-            self.entries |= {entry.key: entry for entry, _ in group}
+            self.entries.add(entry for entry, _ in group)
 
     def settle(self) -> None:
         """Wait until all that was added is recorded."""
@@ -254,10 +220,6 @@ class Ledger:
             except (OSError, Error):
                 if error is None:
                     raise
-
-
-def _stays_inside(name: str) -> bool:
-    return not os.path.isabs(name) and ".." not in name.split("/") and "\0" not in name
 
 
 def _refuse_strangers(out: Place) -> None:

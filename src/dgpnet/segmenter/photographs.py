@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import accumulate, chain, count
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain, count, islice
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 from unicodedata import normalize
 
 from dgpnet.annotations.layouts import without_ending
 from dgpnet.annotations.reading import PHOTO_SUFFIXES
 from dgpnet.errors import Error
-from dgpnet.storage import Stored, below, is_address, stored, whole
+from dgpnet.segmenter.entries import PAGE, Database, text, untext
+from dgpnet.storage import AT_ONCE, Stored, below, is_address, stored, whole
 
 #: Where a job keeps its record, in its output folder.
 RECORD = ".dgpnet"
@@ -33,6 +34,8 @@ OUTPUTS = (
     "aside",
     "report",
 )
+#: A photograph's name, where it lies, and the object that it is in object storage.
+Found = tuple[str, Path, Stored | None]
 #: What results are files of, beside a folder that may be called the same.
 SUFFIXES = (".png", ".jpg")
 
@@ -78,73 +81,96 @@ def find_photographs(
     folder's own. What a job wrote is never a photograph.
     out: where this job writes.
     """
-    apart = whole(str(out)).rstrip("/") if is_address(str(out)) else None
-    out = None if apart else out
-    folders = [one for one in given if is_address(one) or Path(one).is_dir()]
-    named: dict[str, Path] = {}
-    objects: dict[str, Stored] = {}
-    for text, one in zip(given, map(Path, given), strict=True):
-        if not is_address(text):
-            _refuse_results(one, out)
-        if is_address(text):
-            front = f"{one.name}/" if len(folders) > 1 else ""
-            remote = {front + name: each for name, each in _photographs_below(str(text), apart).items()}
-            found = [(name, Path(each.address)) for name, each in remote.items()]
-            objects |= {name: each for name, each in remote.items() if name not in named}
-        elif str(text).startswith("@") and not os.path.lexists(one):
-            found, remote = _named_in(Path(str(text)[1:]))
-            objects |= {name: each for name, each in remote.items() if name not in named}
-        elif one.is_dir():
-            front = f"{_real(one).name}/" if len(folders) > 1 else ""
-            avoided = {_real(path) for path in (*skip, *([] if out is None else [Path(out)]))} - {_real(one)}
-            found = [(front + path.relative_to(one).as_posix(), path) for path in _below(one, avoided)]
-        elif os.path.lexists(one):
-            found = [(one.name, one)]
-        else:
-            raise Error(f"There is no photograph or folder {one}; check the path.")
-        for name, path in found:
-            other = named.setdefault(name, path)
-            if _real(other) != _real(path):
-                raise Error(f"{other} and {path} would both be called {name}; segment them into two folders.")
-    if not named:
+    return list(list_photographs(given, out=out, skip=skip))
+
+
+def list_photographs(
+    given: Sequence[str | os.PathLike[str]],
+    *,
+    out: str | os.PathLike[str] | None = None,
+    skip: Iterable[Path] = (),
+) -> Listing:
+    """As `find_photographs`, for any number of them."""
+    listing = Listing()
+    listing.add(_found(given, whole(str(out)).rstrip("/") if is_address(str(out)) else out, list(skip)))
+    if not len(listing):
         kinds = " ".join(sorted(PHOTO_SUFFIXES))
         raise Error(f"There is no photograph in {', '.join(map(str, given))}; photographs are files named {kinds}.")
-    return [replace(photo, stored=objects.get(photo.name)) for photo in with_keys(named)]
+    listing.give_keys()
+    return listing
 
 
-def _named_in(path: Path) -> tuple[list[tuple[str, Path]], dict[str, Stored]]:
-    """(name, path) of each line of a list, and the objects among them by name."""
+def _found(
+    given: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str] | None, skip: Sequence[Path]
+) -> Iterator[Found]:
+    apart, out = (str(out), None) if is_address(out) else (None, out)
+    folders = [one for one in given if is_address(one) or Path(one).is_dir()]
+    for named, one in zip(given, map(Path, given), strict=True):
+        front = f"{one.name}/" if len(folders) > 1 else ""
+        if is_address(named):
+            yield from ((front + name, Path(each.address), each) for name, each in _objects(str(named), apart))
+            continue
+        _refuse_results(one, out)
+        if str(named).startswith("@") and not os.path.lexists(one):
+            yield from _named_in(Path(str(named)[1:]))
+        elif one.is_dir():
+            avoided = {_real(path) for path in (*skip, *([] if out is None else [Path(out)]))} - {_real(one)}
+            yield from ((front + path.relative_to(one).as_posix(), path, None) for path in _below(one, avoided))
+        elif os.path.lexists(one):
+            yield one.name, one, None
+        else:
+            raise Error(f"There is no photograph or folder {one}; check the path.")
+
+
+def _named_in(path: Path) -> Iterator[Found]:
+    """What each line of a list names, read twice: all their folders tell what names begin below."""
+    common: str | None = None
+    kinds: set[bool] = set()
+    for line in _lines(path):
+        kinds.add(is_address(line))
+        if not is_address(line) and not os.path.lexists(line):
+            raise Error(f"There is no photograph {line}, which {path} names; check the path.")
+        folder = os.path.dirname(os.path.normpath(line))
+        try:
+            common = folder if common is None else os.path.commonpath([common, folder])
+        except ValueError as error:
+            raise Error(f"{path} has paths from the root and others; write all of them from the root.") from error
+    if common is None:
+        raise Error(f"{path} names no photographs; write a path a line.")
+    if len(kinds) > 1:
+        raise Error(f"{path} names both files and addresses; make two lists of it.")
+    lines = _lines(path)
+    while several := list(islice(lines, AT_ONCE * AT_ONCE)):
+        objects = stored(several) if kinds == {True} else [None] * len(several)
+        for line, one in zip(several, objects, strict=True):
+            place = os.path.normpath(line)
+            yield Path(os.path.relpath(place, common or ".")).as_posix(), Path(line), one
+
+
+def _lines(path: Path) -> Iterator[str]:
     try:
-        lines = dict.fromkeys(line for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
+        with path.open(encoding="utf-8") as file:
+            for line in file:
+                if line.strip():
+                    yield line.removesuffix("\n")
     except (OSError, UnicodeError) as error:
         raise Error(f"{path} cannot be read as a list of photographs ({error}); write a path a line.") from error
-    if not lines:
-        raise Error(f"{path} names no photographs; write a path a line.")
-    remote = [line for line in lines if is_address(line)]
-    if remote and len(remote) < len(lines):
-        raise Error(f"{path} names both files and addresses; make two lists of it.")
-    for line in () if remote else lines:
-        if not os.path.lexists(line):
-            raise Error(f"There is no photograph {line}, which {path} names; check the path.")
-    folder = os.path.commonpath([os.path.dirname(os.path.normpath(line)) for line in lines])
-    found = [(Path(os.path.relpath(os.path.normpath(line), folder or ".")).as_posix(), Path(line)) for line in lines]
-    return found, {name: one for (name, _), one in zip(found, stored(remote), strict=False)}
 
 
-def _photographs_below(address: str, out: str | None) -> dict[str, Stored]:
-    """Name -> object of the photographs below an address; not what jobs wrote, least of all the one that writes to
+def _objects(address: str, out: str | None) -> Iterator[tuple[str, Stored]]:
+    """Names and objects of the photographs below an address; not what jobs wrote, least of all the one that writes to
     `out`."""
     _refuse_results_there(address, out)
-    found = below(address)
-    records = [name for name in found if f"/{name}".endswith(tuple(f"/{RECORD}/{journal}" for journal in JOURNALS))]
-    written = {name.rpartition(f"{RECORD}/")[0] + output for name in records for output in OUTPUTS}
-    return {
-        name: one
-        for name, one in found.items()
-        if _is_called_like_one(name)
-        and (out is None or not one.address.startswith(f"{out}/"))
-        and written.isdisjoint(accumulate(name.split("/"), "{}/{}".format))
-    }
+    written: set[str] = set()
+    for found in below(address):
+        # A job's record is hidden, and so comes before what it wrote, or with it.
+        records = [name for name in found if f"/{name}".endswith(tuple(f"/{RECORD}/{one}" for one in JOURNALS))]
+        written |= {name.rpartition(f"{RECORD}/")[0] + output for name in records for output in OUTPUTS}
+        for name, one in found.items():
+            if out is not None and one.address.startswith(f"{out}/"):
+                continue
+            if _is_called_like_one(name) and written.isdisjoint(accumulate(name.split("/"), "{}/{}".format)):
+                yield name, one
 
 
 def _refuse_results_there(address: str, out: str | None) -> None:
@@ -174,36 +200,127 @@ def with_keys(named: Mapping[str, Path], known: Mapping[str, str] = MappingProxy
     named: name -> path · known: name -> key that earlier runs gave, which stays
     A key is the name without suffix; where another photograph would have the same, the whole name.
     """
-    places = _Places()
-    for key in known.values():
-        places.take(key)
-    new = [name for name in sorted(named) if name not in known]
-    stems = Counter(_alike(_stem(name)) for name in new)
-    names = {_alike(name) for name in named}
-    keys = {name: known[name] for name in named if name in known}
-    for name in new:
+    listing = Listing()
+    listing.add((name, path, None) for name, path in named.items())
+    listing.give_keys(known.items())
+    return list(listing)
+
+
+class Listing(Collection[Photograph]):
+    """Photographs sorted by name, on the disk of this machine and not in its memory."""
+
+    def __init__(self) -> None:
+        self._database = Database(
+            "CREATE TABLE photographs (name BLOB PRIMARY KEY, path BLOB, address TEXT, size INTEGER, change INTEGER,"
+            " key BLOB, is_new INTEGER, done INTEGER DEFAULT 0, alike BLOB, stem BLOB)",
+            "CREATE INDEX by_alike ON photographs (alike)",
+            "CREATE INDEX by_stem ON photographs (stem)",
+            "CREATE INDEX by_key ON photographs (key)",
+            # Files and folders that results take, as a disk compares them that tells neither A from a nor é from é.
+            "CREATE TABLE places (place BLOB, is_folder INTEGER, PRIMARY KEY (place, is_folder)) WITHOUT ROWID",
+        )
+
+    def add(self, found: Iterable[Found]) -> None:
+        """Add photographs; an Error where two that are not the same file would have one name."""
+        add = "INSERT INTO photographs (name, path, address, size, change, alike, stem) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        found = iter(found)
+        while several := list(islice(found, PAGE)):
+            new: dict[str, Found] = {}
+            for name, path, one in several:
+                before = new[name][1] if name in new else self._path_of(name)
+                if before is None:
+                    new[name] = name, path, one
+                elif _real(before) != _real(path):
+                    raise Error(f"{before} and {path} would both be called {name}; segment them into two folders.")
+            self._database.change(add, map(_row, new.values()))
+
+    def _path_of(self, name: str) -> Path | None:
+        path = self._database.one("SELECT path FROM photographs WHERE name = ?", text(name))
+        return None if path is None else Path(os.fsdecode(path))
+
+    def give_keys(self, known: Iterable[tuple[str, str]] = ()) -> None:
+        """Give each a key; see `with_keys`."""
+        ask, change = self._database.ask, self._database.change
+        ask("DELETE FROM places")
+        ask("UPDATE photographs SET key = NULL")
+        known = iter(known)
+        while several := list(islice(known, PAGE)):
+            change("INSERT OR IGNORE INTO places VALUES (?, ?)", chain(*(_places(key) for _, key in several)))
+            change("UPDATE photographs SET key = ? WHERE name = ?", ((text(key), text(name)) for name, key in several))
+        ask("UPDATE photographs SET is_new = key IS NULL")
+        last = b""
+        new = "SELECT name FROM photographs WHERE name > ? AND key IS NULL ORDER BY name LIMIT ?"
+        while names := [untext(name) for (name,) in ask(new, last, PAGE)]:
+            keys = {name: self._free_key(name) for name in names}
+            change("UPDATE photographs SET key = ? WHERE name = ?", ((text(keys[name]), text(name)) for name in names))
+            last = text(names[-1])
+
+    def _free_key(self, name: str) -> str:
         short = _stem(name)
-        alone = stems[_alike(short)] == 1 and _alike(short) not in names
-        candidates = [*([short] if alone else []), name]
-        keys[name] = next(key for key in chain(candidates, _numbered(name)) if places.free(key))
-        places.take(keys[name])
-    return [Photograph(named[name], name, keys[name]) for name in sorted(named)]
+        stem = text(_alike(short))
+        alike = self._database.ask("SELECT name FROM photographs WHERE stem = ? AND is_new LIMIT 2", stem)
+        taken = self._database.one("SELECT 1 FROM photographs WHERE alike = ?", stem)
+        candidates = [*([short] if len(alike) == 1 and not taken else []), name]
+        key = next(key for key in chain(candidates, _numbered(name)) if self._is_free(key))
+        self._database.change("INSERT OR IGNORE INTO places VALUES (?, ?)", _places(key))
+        return key
+
+    def _is_free(self, key: str) -> bool:
+        files = [self._database.one("SELECT 1 FROM places WHERE place = ?", text(one)) for one in _files(key)]
+        folders = (
+            self._database.one("SELECT 1 FROM places WHERE place = ? AND is_folder = 0", text(one))
+            for one in _folders(key)
+        )
+        return not any(files) and not any(folders)
+
+    def __len__(self) -> int:
+        count: int = self._database.one("SELECT count(*) FROM photographs")
+        return count
+
+    def __iter__(self) -> Iterator[Photograph]:
+        return self._those("1")
+
+    def __contains__(self, photo: object) -> bool:
+        return isinstance(photo, Photograph) and self._path_of(photo.name) is not None
+
+    def has_key(self, key: str) -> bool:
+        """Whether one of them has this key."""
+        return self._database.one("SELECT 1 FROM photographs WHERE key = ?", text(key)) is not None
+
+    def set_done(self, names: Iterable[str]) -> int:
+        """These need not be done, all others do; returns how many these are."""
+        self._database.ask("UPDATE photographs SET done = 0")
+        names = iter(names)
+        while several := list(islice(names, PAGE)):
+            self._database.change("UPDATE photographs SET done = 1 WHERE name = ?", ((text(name),) for name in several))
+        count: int = self._database.one("SELECT count(*) FROM photographs WHERE done = 1")
+        return count
+
+    def to_do(self) -> Iterator[Photograph]:
+        """Those that are not done."""
+        return self._those("done = 0")
+
+    def _those(self, where: str) -> Iterator[Photograph]:
+        columns = "name, path, address, size, change, key"
+        last = b""
+        page = f"SELECT {columns} FROM photographs WHERE name > ? AND {where} ORDER BY name LIMIT ?"
+        # A page by itself each: what is read here may be changed meanwhile.
+        while rows := self._database.ask(page, last, PAGE):
+            for name, path, address, size, change, key in rows:
+                one = None if address is None else Stored(address, (size, change))
+                yield Photograph(Path(os.fsdecode(path)), untext(name), untext(key or b""), one)
+            last = rows[-1][0]
 
 
-@dataclass
-class _Places:
-    """Files and folders that results take, as a disk compares them that tells neither A from a nor é from é."""
+def _row(found: Found) -> tuple[Any, ...]:
+    name, path, one = found
+    address, (size, change) = (None, (0, 0)) if one is None else (one.address, one.stamp)
+    return text(name), os.fsencode(path), address, size, change, text(_alike(name)), text(_alike(_stem(name)))
 
-    files: set[str] = field(default_factory=set)
-    folders: set[str] = field(default_factory=set)
 
-    def free(self, key: str) -> bool:
-        files, folders = _files(key), _folders(key)
-        return not files & (self.files | self.folders) and not folders & self.files
-
-    def take(self, key: str) -> None:
-        self.files |= _files(key)
-        self.folders |= _folders(key)
+def _places(key: str) -> list[tuple[bytes, int]]:
+    """The files and the folders that the results of a key take."""
+    return [(text(one), 0) for one in _files(key)] + [(text(one), 1) for one in _folders(key)]
 
 
 def _files(key: str) -> set[str]:
@@ -251,17 +368,30 @@ def _holds_results(folder: Path) -> bool:
 
 def _below(folder: Path, avoided: set[Path]) -> Iterator[Path]:
     """Files that are called like photographs, and folders that may not be read."""
-    closed: list[Path] = []
-    for parent, folders, names in os.walk(folder, onerror=lambda error: closed.append(Path(error.filename))):
-        here = Path(parent)
+    folders = [folder]
+    while folders:
+        here = folders.pop()
         written = OUTPUTS if _holds_results(here) else ()
-        folders[:] = sorted(
-            name
-            for name in folders
-            if not name.startswith(".") and name not in written and _real(here / name) not in avoided
-        )
-        for name in sorted(names):
-            path = here / name
-            if not name.startswith(".") and path.suffix.lower() in PHOTO_SUFFIXES and _real(path) not in avoided:
-                yield path
-    yield from closed
+        try:
+            with os.scandir(here) as entries:
+                for one in entries:
+                    path, is_folder = here / one.name, _is_folder(one)
+                    if is_folder:
+                        fits = one.name not in written and not one.is_symlink()
+                    else:
+                        fits = path.suffix.lower() in PHOTO_SUFFIXES
+                    if not fits or one.name.startswith(".") or _real(path) in avoided:
+                        continue
+                    if is_folder:
+                        folders.append(path)
+                    else:
+                        yield path
+        except OSError as error:
+            yield Path(error.filename or here)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads in a circle
+        return False

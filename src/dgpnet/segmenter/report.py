@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote
@@ -19,9 +19,10 @@ from dgpnet.colours import PALETTE, Colour, to_hex
 from dgpnet.images import IGNORE, RUNS, encoded
 from dgpnet.pictures import heat_map
 from dgpnet.places import Place
+from dgpnet.segmenter.entries import Entry
 from dgpnet.segmenter.estimate import Estimate
 from dgpnet.segmenter.figures import EACH, FIELDS, totals
-from dgpnet.segmenter.ledger import Entry, mask_of
+from dgpnet.segmenter.ledger import mask_of
 from dgpnet.segmenter.page import PAGE
 from dgpnet.segmenter.rounds import Round
 
@@ -78,21 +79,15 @@ def thumbnails(
     return files
 
 
-def for_review(entries: Iterable[Entry]) -> list[Entry]:
-    """The least certain first, what a person made last."""
-    return sorted(entries, key=lambda entry: (entry.figures.by_hand, entry.figures.score, entry.name))
-
-
 def write_report(
     out: Place,
     legend: Legend,
-    entries: Sequence[Entry],
+    entries: Collection[Entry],
     failures: Mapping[str, str],
     estimate: Estimate | None = None,
 ) -> None:
     """report/index.html and its data.js; the pictures are there already. failures: name -> what went wrong."""
-    figures = [entry.figures for entry in entries]
-    of_all = totals(figures, legend.names)
+    of_all = totals((entry.figures for entry in entries), legend.names)
     what = ", ".join(legend.names) if len(legend.names) <= NAMED else f"{len(legend.names)} classes"
     data = {
         "title": f"{what} in {len(entries)} photograph{'' if len(entries) == 1 else 's'}",
@@ -110,7 +105,7 @@ def write_report(
             for one in FIELDS
         ],
         # Beside its name, what it is called in an address: browsers know no names but in UTF-8.
-        "rows": [[printable(entry.name), quote(os.fsencode(entry.key)), entry.figures.values()] for entry in entries],
+        "rows": [PLACE] if entries else [],
         "failures": [[printable(name), printable(why)] for name, why in failures.items()],
         "estimate": None
         if estimate is None
@@ -119,15 +114,21 @@ def write_report(
             "doubtful": list(map(printable, estimate.doubtful)),
         },
     }
-    script = f"window.dgpnetReport = {json.dumps(data)};\n"
-    out.put({"report/data.js": script.encode(), "report/index.html": PAGE.encode()})
+    before, _, after = f"window.dgpnetReport = {json.dumps(data)};\n".partition(json.dumps(PLACE))
+    with out.writing("report/data.js") as path, path.open("w", encoding="utf-8", newline="") as file:
+        file.write(before)
+        for i, entry in enumerate(entries):
+            row = [printable(entry.name), quote(os.fsencode(entry.key)), entry.figures.values()]
+            file.write((", " if i else "") + json.dumps(row))
+        file.write(after)
+    out.put({"report/index.html": PAGE.encode()})
 
 
 def write_summary(
     out: Place,
     about: Round,
     classes: Sequence[str],
-    entries: Sequence[Entry],
+    entries: Collection[Entry],
     failures: Mapping[str, str],
     estimate: Estimate | None = None,
 ) -> None:
@@ -140,7 +141,7 @@ def write_summary(
     whole = {
         **asdict(about),
         "classes": list(classes),
-        "totals": totals([entry.figures for entry in entries], classes),
+        "totals": totals((entry.figures for entry in entries), classes),
         "estimate": None if estimate is None else asdict(estimate),
         "photographs": [PLACE] if entries else [],
         "failures": listed,

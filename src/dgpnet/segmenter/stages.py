@@ -33,8 +33,9 @@ from dgpnet.places import Place
 from dgpnet.segmenter import masks
 from dgpnet.segmenter.concept import Concept
 from dgpnet.segmenter.engine import batch_on
+from dgpnet.segmenter.entries import Entry, Stamp, stamp
 from dgpnet.segmenter.figures import Figures
-from dgpnet.segmenter.ledger import Entry, Stamp, mask_of, stamp
+from dgpnet.segmenter.ledger import mask_of
 from dgpnet.segmenter.options import Options
 from dgpnet.segmenter.outputs import counts, grey, numbered, parts
 from dgpnet.segmenter.photographs import Photograph

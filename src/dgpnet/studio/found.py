@@ -19,7 +19,7 @@ from dgpnet.errors import Error
 from dgpnet.files import Journal, make_folder
 from dgpnet.images import IGNORE, read_mask
 from dgpnet.segmenter import masks
-from dgpnet.segmenter.ledger import Stamp
+from dgpnet.segmenter.entries import Stamp
 from dgpnet.segmenter.outputs import write_grey
 from dgpnet.segmenter.segmentation import Judged
 from dgpnet.segmenter.stages import Result

@@ -19,8 +19,8 @@ from dgpnet.files import read_record, write_record
 from dgpnet.images import IGNORE, read_photo
 from dgpnet.segmenter import Concept, Segmenter
 from dgpnet.segmenter.concept import anew as learned_anew
+from dgpnet.segmenter.entries import Stamp, stamp
 from dgpnet.segmenter.fitting import SECONDS
-from dgpnet.segmenter.ledger import Stamp, stamp
 from dgpnet.segmenter.support import Prepared
 from dgpnet.studio.project import Project, Record
 

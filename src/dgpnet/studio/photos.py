@@ -12,7 +12,7 @@ from pathlib import Path
 from dgpnet.errors import Error
 from dgpnet.files import inside
 from dgpnet.images import photo_size
-from dgpnet.segmenter.ledger import Stamp, stamp
+from dgpnet.segmenter.entries import Stamp, stamp
 from dgpnet.segmenter.photographs import Photograph, find_photographs, with_keys
 from dgpnet.segmenter.stages import LONGEST_NAME
 

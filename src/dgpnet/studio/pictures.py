@@ -13,7 +13,7 @@ from dgpnet.colours import Colour
 from dgpnet.errors import Error
 from dgpnet.files import atomic, make_folder
 from dgpnet.images import COMPRESSION, open_photo
-from dgpnet.segmenter.ledger import Stamp
+from dgpnet.segmenter.entries import Stamp
 from dgpnet.segmenter.stages import LONGEST_JPEG
 from dgpnet.studio.paintings import Mask
 

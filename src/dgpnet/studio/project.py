@@ -15,7 +15,7 @@ import numpy as np
 
 from dgpnet.errors import Error
 from dgpnet.files import lock, make_folder, read_record, remove_leftovers, write_record
-from dgpnet.segmenter.ledger import Stamp, stamp
+from dgpnet.segmenter.entries import Stamp, stamp
 from dgpnet.segmenter.photographs import JOURNALS, RECORD, Photograph
 from dgpnet.serving import Problem
 from dgpnet.studio import photos

@@ -11,7 +11,7 @@ from starlette.responses import FileResponse, Response
 
 from dgpnet.errors import Error
 from dgpnet.images import open_photo
-from dgpnet.segmenter.ledger import stamp
+from dgpnet.segmenter.entries import stamp
 from dgpnet.serving import Problem
 from dgpnet.studio import counting, describe, models, pictures
 from dgpnet.studio.api.common import Here, Photo, cached, has
