@@ -15,8 +15,8 @@ pytest.importorskip("ray", reason="Ray is not installed here; `make scale` has a
 psutil = pytest.importorskip("psutil", reason="psutil is not installed here; `make scale` has an environment with it")
 #: How many; fewer for a quick look.
 MANY = int(os.environ.get("DGPNET_MANY", "20000"))
-#: Bytes that the driver may remember of a photograph, while it works: its name, where it is, and what is told of it.
-REMEMBERED = 4_000
+#: Bytes that the driver's memory may grow by for each photograph: none of ours, but libraries keep what they like.
+REMEMBERED = 1_000
 
 
 def write_many(folder: Path, count: int) -> Path:

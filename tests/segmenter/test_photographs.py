@@ -1,4 +1,5 @@
 import os
+from dataclasses import replace
 from pathlib import Path
 from unicodedata import normalize
 
@@ -7,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dgpnet.errors import Error
-from dgpnet.segmenter.photographs import find_photographs, masks_beside, with_keys
+from dgpnet.segmenter.entries import PAGE
+from dgpnet.segmenter.photographs import Listing, find_photographs, masks_beside, with_keys
 
 
 def touch(*paths: Path) -> None:
@@ -170,3 +172,40 @@ def test_a_list_names_photographs_by_the_folder_that_they_share(tmp_path, monkey
             find_photographs(["@list.txt"])
     with pytest.raises(Error, match="list of photographs"):
         find_photographs(["@nowhere.txt"])
+
+
+def test_a_listing_has_each_once_sorted_by_name_and_knows_what_is_done(tmp_path):
+    listing = Listing()
+    many = [(f"{n:05}.jpg", tmp_path / f"{n:05}.jpg", None) for n in range(2 * PAGE + 1)]
+    listing.add(reversed(many))
+    listing.add(many[:10])
+    listing.give_keys([("00001.jpg", "kept"), ("elsewhere.jpg", "00002")])
+    photos = list(listing)
+    assert [photo.name for photo in photos] == [name for name, _, _ in many]
+    assert [photo.key for photo in photos[:4]] == ["00000", "kept", "00002.jpg", "00003"]
+    assert listing.has_key("kept") and not listing.has_key("00001")
+    assert photos[5] in listing and replace(photos[5], name="other") not in listing
+    done = [photo.name for photo in photos[::2]]
+    assert listing.set_done(done) == len(done)
+    assert list(listing.to_do()) == photos[1::2]
+    assert listing.set_done([]) == 0
+
+
+def test_two_files_of_one_name_are_refused_wherever_the_first_was_found(tmp_path):
+    touch(tmp_path / "a.jpg", tmp_path / "b" / "a.jpg")
+    for before in (0, 2 * PAGE):
+        listing = Listing()
+        listing.add((f"{n}.jpg", tmp_path / f"{n}.jpg", None) for n in range(before))
+        with pytest.raises(Error, match=r"would both be called a\.jpg"):
+            listing.add([("a.jpg", tmp_path / "a.jpg", None), ("a.jpg", tmp_path / "b" / "a.jpg", None)])
+        listing.add([("a.jpg", tmp_path / "a.jpg", None)])
+        with pytest.raises(Error, match=r"would both be called a\.jpg"):
+            listing.add([("a.jpg", tmp_path / "b" / "a.jpg", None)])
+
+
+def test_a_list_with_paths_from_the_root_and_others_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    touch(tmp_path / "a.jpg", tmp_path / "b.jpg")
+    (tmp_path / "list.txt").write_text(f"a.jpg\n{tmp_path / 'b.jpg'}\n")
+    with pytest.raises(Error, match="write all of them from the root"):
+        find_photographs(["@list.txt"])
