@@ -27,6 +27,8 @@ from dgpnet.files import Journal, atomic, lock, remove_leftovers, sealed, to_dis
 #: Seconds between two signs of life of a job that holds a lock in object storage, and after how many without any it
 #: counts as dead.
 BEAT, DEAD = 20.0, 120.0
+#: Bytes that the address of an object may have.
+LONGEST = 1000
 #: Records in a part of a journal that is written anew.
 PART = 10_000
 #: Places that a file may be put aside in before that is given up.
@@ -42,6 +44,10 @@ class Place(ABC):
 
     def __str__(self) -> str:
         return str(self.at())
+
+    def takes(self, name: str) -> bool:
+        """Whether a file in it can be called so."""
+        return True
 
     @abstractmethod
     def content(self) -> set[str]:
@@ -198,6 +204,13 @@ class Bucket(Place):
 
     def at(self, name: str = "") -> str:
         return f"{self.address}/{name}" if name else self.address
+
+    def takes(self, name: str) -> bool:
+        """Names there are UTF-8, and up to LONGEST bytes with all folders."""
+        try:
+            return len(self.at(name).encode()) <= LONGEST
+        except UnicodeEncodeError:
+            return False
 
     def content(self) -> set[str]:
         with self._explained() as system:

@@ -203,9 +203,11 @@ def test_two_files_of_one_name_are_refused_wherever_the_first_was_found(tmp_path
             listing.add([("a.jpg", tmp_path / "b" / "a.jpg", None)])
 
 
-def test_a_list_with_paths_from_the_root_and_others_is_refused(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    touch(tmp_path / "a.jpg", tmp_path / "b.jpg")
-    (tmp_path / "list.txt").write_text(f"a.jpg\n{tmp_path / 'b.jpg'}\n")
-    with pytest.raises(Error, match="write all of them from the root"):
-        find_photographs(["@list.txt"])
+def test_a_list_may_have_paths_from_the_root_and_from_here_and_no_name_leads_outside(tmp_path, monkeypatch):
+    touch(tmp_path / "a.jpg", tmp_path / "here" / "b.jpg", tmp_path / "there" / "c.jpg")
+    monkeypatch.chdir(tmp_path / "here")
+    (tmp_path / "list.txt").write_text(f"../a.jpg\nb.jpg\n{tmp_path / 'there' / 'c.jpg'}\n")
+    assert names(find_photographs([f"@{tmp_path / 'list.txt'}"])) == ["a.jpg", "here/b.jpg", "there/c.jpg"]
+    for wrong in ("../a.jpg", "x/../../a.jpg", "/a.jpg"):
+        with pytest.raises(Error, match="leads outside"):
+            with_keys({wrong: tmp_path / "a.jpg"})

@@ -169,3 +169,11 @@ def test_what_was_painted_is_kept_as_painted(tmp_path, concept, out):
     learned = tiny_segmenter().learn([one.photo for one in examples], [one.mask for one in examples])
     shutil.copytree(tmp_path / "painted" / "images", tmp_path / "photos")
     assert segment_folder(learned, tmp_path / "photos", OUT, painted=support).painted == 2
+
+
+def test_a_name_that_storage_cannot_have_is_listed_and_all_else_is_done(tmp_path, concept, out):
+    root = write_photos(tmp_path / "photos", 2)
+    shutil.copy(root / "0000.jpg", root / "caf\udce9.jpg")
+    outcome = segment_folder(concept, root, OUT)
+    assert (outcome.done, outcome.stopped, list(outcome.failures)) == (2, None, ["caf\udce9.jpg"])
+    assert "rename it" in outcome.failures["caf\udce9.jpg"]

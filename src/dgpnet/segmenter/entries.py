@@ -48,13 +48,14 @@ class Entry:
             given = {field.name: record[field.name] for field in fields(Entry)}
             figures = Figures.of(given["figures"])
             entry = Entry(**{**given, "stamp": (int(given["stamp"][0]), int(given["stamp"][1])), "figures": figures})
-            inside = all(_stays_inside(name) for name in (entry.key, *entry.files))
+            inside = all(stays_inside(name) for name in (entry.key, *entry.files))
         except (KeyError, TypeError, ValueError, IndexError, AttributeError):
             return None
         return entry if inside else None
 
 
-def _stays_inside(name: str) -> bool:
+def stays_inside(name: str) -> bool:
+    """Whether a path below a folder stays below it."""
     return not os.path.isabs(name) and ".." not in name.split("/") and "\0" not in name
 
 

@@ -14,7 +14,7 @@ from unicodedata import normalize
 from dgpnet.annotations.layouts import without_ending
 from dgpnet.annotations.reading import PHOTO_SUFFIXES
 from dgpnet.errors import Error
-from dgpnet.segmenter.entries import PAGE, Database, text, untext
+from dgpnet.segmenter.entries import PAGE, Database, stays_inside, text, untext
 from dgpnet.storage import AT_ONCE, Stored, below, is_address, stored, whole
 
 #: Where a job keeps its record, in its output folder.
@@ -128,23 +128,24 @@ def _named_in(path: Path) -> Iterator[Found]:
     kinds: set[bool] = set()
     for line in _lines(path):
         kinds.add(is_address(line))
+        if len(kinds) > 1:
+            raise Error(f"{path} names both files and addresses; make two lists of it.")
         if not is_address(line) and not os.path.lexists(line):
             raise Error(f"There is no photograph {line}, which {path} names; check the path.")
-        folder = os.path.dirname(os.path.normpath(line))
-        try:
-            common = folder if common is None else os.path.commonpath([common, folder])
-        except ValueError as error:
-            raise Error(f"{path} has paths from the root and others; write all of them from the root.") from error
+        folder = os.path.dirname(_from_the_root(line))
+        common = folder if common is None else os.path.commonpath([common, folder])
     if common is None:
         raise Error(f"{path} names no photographs; write a path a line.")
-    if len(kinds) > 1:
-        raise Error(f"{path} names both files and addresses; make two lists of it.")
     lines = _lines(path)
     while several := list(islice(lines, AT_ONCE * AT_ONCE)):
         objects = stored(several) if kinds == {True} else [None] * len(several)
         for line, one in zip(several, objects, strict=True):
-            place = os.path.normpath(line)
-            yield Path(os.path.relpath(place, common or ".")).as_posix(), Path(line), one
+            yield Path(os.path.relpath(_from_the_root(line), common or ".")).as_posix(), Path(line), one
+
+
+def _from_the_root(line: str) -> str:
+    """A path that says how it leads to what else a list names; of an address, itself."""
+    return os.path.normpath(line) if is_address(line) else os.path.abspath(line)
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -227,6 +228,8 @@ class Listing(Collection[Photograph]):
         while several := list(islice(found, PAGE)):
             new: dict[str, Found] = {}
             for name, path, one in several:
+                if not stays_inside(name):
+                    raise Error(f"{path} would be called {name[:100]}, which leads outside the folder of results.")
                 before = new[name][1] if name in new else self._path_of(name)
                 if before is None:
                     new[name] = name, path, one

@@ -225,6 +225,8 @@ class Stages:
         start = time.perf_counter()
         photo = task.photo
         _check_file(photo)
+        if not self.out.takes(mask_of(photo.key)):
+            raise Error(f"{photo.where} has a name that nothing can have in {self.out}; rename it.")
         mark = stamp(photo.path) if photo.stored is None else photo.stored.stamp
         source = photo.path if photo.stored is None else storage.read(photo.stored.address)
         image = open_photo(source, max_pixels=self.options.max_pixels)
