@@ -17,6 +17,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from dgpnet.segmenter.entries import Entry, stamp
 from dgpnet.segmenter.figures import Figures
 from dgpnet.segmenter.folder import segment_folder
 from dgpnet.segmenter.ledger import mask_of
-from dgpnet.segmenter.stages import Done, Failed, Plan, Task
+from dgpnet.segmenter.stages import Done, Plan, Task
 
 #: What is told of each photograph, but for its score.
 FIGURES = {
@@ -50,9 +51,8 @@ class Nobody:
         total: int,
         *,
         done: Callable[[Done], None],
-        failed: Callable[[Failed], None],
         advance: Callable[[int], object],
-        note: Callable[[str], object],
+        **others: Any,
     ) -> None:
         content, digest = masks.drawn(np.ones((1, 1), np.uint8), plan.concept.legend)
         start, writing = time.perf_counter(), 0.0
