@@ -109,11 +109,12 @@ def segment_folder(
         found.give_keys(ledger.entries.names())
         looked = ahead(found, ledger.is_done, cost=lambda photo: 0)
         before = found.set_done(photo.name for photo, done in looked if done.result())
-        todo = len(found) - before
+        total = len(found)  # once: it is counted
+        todo = total - before
         job = Job(_in_the_same_precision(concept, ledger) if todo else concept, ledger, asked, painted, known, crew)
         stopped = None
         try:
-            job.segment(found.to_do(), todo, lambda n: advance and advance(before + n, len(found)))
+            job.segment(found.to_do(), todo, lambda n: advance and advance(before + n, total))
             job.finish()
         except Unwritable as error:
             stopped = f"{error} What is done stays; once that is mended, run the same command again."
