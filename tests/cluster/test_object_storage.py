@@ -94,25 +94,31 @@ def test_results_in_s3_are_those_in_a_folder_by_one_process_by_several_and_by_a_
         assert segment_folder(concept, address, f"s3://bucket/{name}", crew=following, **options).before == 20
 
 
-def test_a_worker_that_is_killed_half_way_costs_nothing_in_s3_and_another_job_waits(tmp_path, bucket):
+@pytest.mark.parametrize("kind", ["process", "actor"])
+def test_a_worker_that_is_killed_half_way_costs_nothing_in_s3_and_another_job_waits(tmp_path, bucket, kind):
+    ray = pytest.importorskip("ray", reason="Ray is not installed here")
     _, root = bucket
+    out = f"s3://bucket/killed-{kind}"
     concept = tiny_segmenter().learn(*scenes(2))
-    crew = Processes(["cpu", "cpu"])
-    killed: list[int] = []
+    crew = Processes(["cpu", "cpu"]) if kind == "process" else Actors("local", processors=1)
+    killed: list[object] = []
 
     def advance(done: int, total: int) -> None:
         busy = [member for member in crew._members if member.chunk is not None]
         if busy and not killed:
-            killed.append(busy[0].process.pid)
-            os.kill(killed[0], signal.SIGKILL)
+            killed.append(busy[0])
+            if kind == "process":
+                os.kill(busy[0].process.pid, signal.SIGKILL)
+            else:
+                ray.kill(busy[0].actor)
             with pytest.raises(Error, match=r"in use by process \d+ on .* wait until that ends"):
-                segment_folder(concept, root, "s3://bucket/killed")
+                segment_folder(concept, root, out)
 
-    outcome = segment_folder(concept, root, "s3://bucket/killed", crew=crew, advance=advance)
+    outcome = segment_folder(concept, root, out, crew=crew, advance=advance)
     assert killed
     assert (outcome.done, list(outcome.failures)) == (20, ["broken.jpg"])
     segment_folder(concept, root, tmp_path / "alone")
-    assert results_there("s3://bucket/killed", tmp_path / "there") == results(tmp_path / "alone")
+    assert results_there(out, tmp_path / "there") == results(tmp_path / "alone")
 
 
 def test_a_job_that_was_killed_in_s3_is_gone_on_with_once_its_lock_is_void(tmp_path, bucket, monkeypatch):
