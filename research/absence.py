@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,28 +15,17 @@ from dgpnet.metrics import auroc
 from dgpnet.network import DGPNet
 from dgpnet.network.fast import Predictor
 from dgpnet.segmenter.calibration import Calibration
-from dgpnet.segmenter.segmentation import Judged, Maps, judge, weigh
+from dgpnet.segmenter.segmentation import Judged, Maps, judge
 
 #: A mask of less than this part of the photograph is as good as none.
 QUIET = 0.005
 #: Part of the photographs with the object that may be lost to be rid of some without it.
 KEPT = 0.05
-
-
-class Seen(NamedTuple):
-    """What is said of a photograph: by a segmenter, by the network of the class being there, and the part found."""
-
-    judged: Judged
-    told: float
-    share: float
-
-
 #: What is said of a photograph, so that more of it speaks for the object being there.
-TELLING: dict[str, Callable[[Seen], float]] = {
-    "score": lambda seen: seen.judged.score,
-    "likeness": lambda seen: seen.judged.likeness,
-    "novelty": lambda seen: -seen.judged.mean_novelty,
-    "told": lambda seen: seen.told,
+TELLING: dict[str, Callable[[Judged], float]] = {
+    "score": lambda judged: judged.score,
+    "likeness": lambda judged: judged.likeness,
+    "novelty": lambda judged: -judged.mean_novelty,
 }
 
 
@@ -55,14 +43,14 @@ def absent(
         )
         if not (there and lacking):
             continue
-        shares = [seen.share for seen in lacking]
-        alike, unlike = ([seen.judged.likeness for seen in some] for some in (there, lacking))
+        shares = [share for _, share in lacking]
+        alike, unlike = ([judged.likeness for judged, _ in some] for some in (there, lacking))
         least = float(np.quantile(alike, KEPT))
         result[str(k)] = {
             "quiet": round(100 * float(np.mean([share < QUIET for share in shares])), 1),
             "found": round(100 * float(np.mean(shares)), 2),
             **{
-                name: round(auroc_of(*([read(seen) for seen in some] for some in (there, lacking))), 3)
+                name: round(auroc_of(*([read(judged) for judged, _ in some] for some in (there, lacking))), 3)
                 for name, read in TELLING.items()
             },
             "likeness that 95 % have": round(least, 2),
@@ -74,8 +62,8 @@ def absent(
 @torch.inference_mode()
 def _judged(
     network: DGPNet, dataset: Dataset, episodes: Sequence[Episode], shots: int, calibration: Calibration
-) -> list[Seen]:
-    """What is said of each query with that many supports."""
+) -> list[tuple[Judged, float]]:
+    """What is said of each query with that many supports, and the part of its pixels that is found."""
     predictor = Predictor(network, graphs=False, dtype=torch.float32)
     result = []
     for episode in (e for e in episodes if len(e.supports) >= shots):
@@ -83,10 +71,10 @@ def _judged(
         rows = [loaded.place[n] for n in (*episode.supports[:shots], episode.query)]
         photos, masks = normalise(loaded.photos[rows]), loaded.masks[rows[:-1]] == label_of(episode.class_id)
         memory = predictor.learn(photos[None, :-1], masks[None, :, None].float())
-        maps = Maps.of(predictor.answer(memory, photos[-1:])).each(lambda of_all: of_all[0])
-        (judged,) = judge([maps], calibration)
-        told = float(weigh([maps], calibration).evidence.told)
-        result.append(Seen(judged, told, float((maps.log_odds > 0).float().mean())))
+        logits, novelty, likeness = predictor.answer(memory, photos[-1:])
+        log_odds = (logits[:, :, 1] - logits[:, :, 0])[0]
+        (judged,) = judge([Maps(log_odds, novelty[0], likeness[0])], calibration)
+        result.append((judged, float((log_odds > 0).float().mean())))
     return result
 
 

@@ -7,7 +7,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from dgpnet.loss import loss, presence_loss
+from dgpnet.loss import loss
 
 
 def test_the_loss_is_pytorchs_weighted_mean() -> None:
@@ -55,49 +55,3 @@ def test_overlap_pulls_what_is_found_where_nothing_is() -> None:
     torch.testing.assert_close(sums, 100 + math.log(2) + 0.5 * weights * (1 - 1 / torch.tensor([2.5])))
     sums.sum().backward()
     assert logits.grad is not None and torch.isfinite(logits.grad).all() and logits.grad[0, 1].gt(0).all()
-
-
-def presence(decoded: torch.Tensor, target: torch.Tensor) -> list[float]:
-    """In float64, pixel by pixel."""
-    found = []
-    for one, truth in zip(decoded.double(), target, strict=True):
-        told = total = 0.0
-        for background, foreground, speaks in one.flatten(1).T.tolist():
-            p = 1 / (1 + math.exp(background - foreground))
-            told, total = told + p * speaks, total + p
-        chance = 1 / (1 + math.exp(-told / total))
-        found.append(-math.log(chance if 1 in truth.flatten().tolist() else 1 - chance))
-    return found
-
-
-def test_presence_is_told_by_what_was_found() -> None:
-    decoded = 2 * torch.randn(4, 3, 6, 8)
-    target = torch.randint(0, 2, (4, 6, 8)).to(torch.uint8)
-    target[:, :2] = 255
-    target[1][target[1] == 1] = 0  # does not show the class
-    target[2][target[2] == 1] = 255  # nor, for all that is known, does this one
-    torch.testing.assert_close(presence_loss(decoded, target), torch.tensor(presence(decoded, target)))
-
-
-def test_presence_teaches_what_speaks_for_it_and_no_mask() -> None:
-    decoded = torch.randn(2, 3, 3, 4, dtype=torch.float64).requires_grad_()
-    target = torch.zeros(2, 3, 4, dtype=torch.uint8)
-    target[0, 1, 1] = 1
-    presence_loss(decoded, target).sum().backward()
-    assert decoded.grad is not None
-    assert not decoded.grad[:, :2].any()
-    plain, step = decoded.detach(), 1e-4
-    for place in ((0, 2, 0, 0), (0, 2, 1, 1), (1, 2, 2, 3)):
-        there, back = plain.clone(), plain.clone()
-        there[place] += step
-        back[place] -= step
-        slope = (sum(presence(there, target)) - sum(presence(back, target))) / (2 * step)
-        assert math.isclose(decoded.grad[place].item(), slope, rel_tol=1e-3)
-
-
-def test_where_nothing_at_all_is_found_presence_is_finite() -> None:
-    decoded = torch.tensor([200.0, -200.0, 3.0]).view(1, 3, 1, 1).requires_grad_()
-    found = presence_loss(decoded, torch.zeros(1, 1, 1, dtype=torch.uint8))
-    found.sum().backward()
-    torch.testing.assert_close(found, torch.tensor([math.log(2)]))
-    assert decoded.grad is not None and torch.isfinite(decoded.grad).all()

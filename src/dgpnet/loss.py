@@ -27,16 +27,3 @@ def loss(logits: Tensor, target: Tensor, *, foreground: float = 4.0, overlap: fl
         either = (found + truth).sum((1, 2)) - shared
         sums = sums + overlap * weights * (1 - (shared + 1) / (either + 1))
     return sums, weights
-
-
-def presence_loss(decoded: Tensor, target: Tensor) -> Tensor:
-    """How surprising it is whether a query shows its class, after what the network says of it: (B,) float32.
-
-    decoded: (B, 3, H, W), background, foreground and what speaks for the class being there. target: as for `loss`.
-    Presence has the log-odds Σ p·r / Σ p, r being the third channel and p the probability of the foreground, which is
-    taken as it is: a mask is not made larger or smaller by this.
-    """
-    chance = (decoded[:, 1].float() - decoded[:, 0].float()).detach().sigmoid()
-    odds = (chance * decoded[:, 2].float()).sum((1, 2)) / chance.sum((1, 2)).clamp(min=1e-6)
-    there = (target == 1).flatten(1).any(1)
-    return F.softplus(torch.where(there, -odds, odds))

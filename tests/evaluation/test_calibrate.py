@@ -26,8 +26,7 @@ def sampled(temperature: float, episodes: int = 60, shift: float = 0.0) -> tuple
 
 def score(log_odds: torch.Tensor, calibration: Calibration) -> float:
     """What a segmenter predicts for the mask of a photograph with these log-odds (h, w)."""
-    nothing = torch.zeros_like(log_odds)
-    (judged,) = judge([Maps(log_odds[None], nothing, nothing[None], nothing[None])], calibration)
+    (judged,) = judge([Maps(log_odds[None], torch.zeros_like(log_odds), torch.zeros_like(log_odds[None]))], calibration)
     return judged.score
 
 

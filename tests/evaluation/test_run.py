@@ -57,7 +57,7 @@ def one_by_one(
         resized = F.interpolate(logits, size=truth.shape, mode="bilinear", align_corners=False)[0]
         target = np.where(truth == 255, 255, truth == episode.class_id)
         log_odds = logits[0, 1:] - logits[0, :1]
-        maps = Maps(log_odds, torch.zeros_like(log_odds[0]), *torch.zeros(2, *log_odds.shape))
+        maps = Maps(log_odds, torch.zeros_like(log_odds[0]), torch.zeros_like(log_odds))
         rendered = render(maps, np.zeros((*truth.shape, 3), np.uint8), Legend.of(["class"]), HONEST)
         found.append((episode.class_id, resized.argmax(0).numpy(), target, rendered.score, rendered.uncertainty))
     return found

@@ -25,7 +25,7 @@ SIDES = (64, 96)
 #: Variants whose graphs depend on the support: what they are exported with is baked in.
 BAKED = ("prior mask", "none")
 #: Those that differ most; the others, of seconds each, run with the slow tests.
-QUICK = ("exponential", "trainable linear", "prototype", "presence")
+QUICK = ("exponential", "trainable linear", "prototype")
 NAMES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in OTHERS if name not in BAKED]
 
 

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from dgpnet import processor
 from dgpnet.errors import Error
-from dgpnet.loss import presence_loss
 from dgpnet.network import PRESETS, Config, DGPNet
 from dgpnet.network.fast import Predictor, fold
 from tests.tolerances import assert_equal
@@ -38,12 +37,10 @@ VARIANTS = {
     "dense support": {"support_stride": 16, "similarity": True},
     "similarity": {"similarity": True},
     "similarity alone": {"similarity": True, "learner": "none", "levels": (16,)},
-    "presence": {"presence": True},
-    "presence and similarity": {"presence": True, "similarity": True},
-    "vision": {"encoder": "vision_lite0", "presence": True},
-    "vision, level 16": {"encoder": "vision_lite0", "levels": (16,)},
     "efficientnet": {"encoder": "efficientnet_lite0"},
     "efficientnet, level 16": {"encoder": "efficientnet_lite0", "levels": (16,)},
+    "vision": {"encoder": "vision_lite0"},
+    "vision, level 16": {"encoder": "vision_lite0", "levels": (16,)},
     "resnet34": {"encoder": "resnet34"},
     "resnet50, stride on the 1x1": {"encoder": "resnet50", "stride_on": "1x1"},
     # Without trained norms the features of so many blocks are far apart, and only directions are left to compare.
@@ -111,11 +108,9 @@ class TestEveryVariant:
     def test_every_parameter_gets_a_finite_gradient(self, name: str) -> None:
         network = tiny(**VARIANTS[name]).train()
         logits = network(*episode())
-        told = network.config.presence
-        assert logits.shape == (2, 3 if told else 2, 64, 96) and torch.isfinite(logits).all()
+        assert logits.shape == (2, 2, 64, 96) and torch.isfinite(logits).all()
         target = torch.randint(0, 2, (2, 64, 96))
-        of_presence = presence_loss(logits, target).sum() if told else 0.0
-        (F.cross_entropy(logits[:, :2], target) + of_presence).backward()
+        F.cross_entropy(logits, target).backward()
         for parameter_name, parameter in network.named_parameters():
             if parameter.requires_grad:
                 assert parameter.grad is not None, parameter_name
@@ -127,10 +122,8 @@ class TestEveryVariant:
         network = tiny(**VARIANTS[name])
         photos, masks, query = episode()
         with torch.no_grad():
-            logits, novelty, likeness, presence = network.answer(network.learn(photos, masks[:, :, None]), query)
-            expected = network(photos, masks, query)
-        assert_equal(logits[:, 0], expected[:, :2])
-        assert_equal(presence, expected[:, 2:] if network.config.presence else torch.zeros_like(likeness))
+            logits, novelty, likeness = network.answer(network.learn(photos, masks[:, :, None]), query)
+            assert_equal(logits[:, 0], network(photos, masks, query))
         assert novelty.shape == query.shape[:1] + query.shape[2:] and (novelty >= 0).all() and (novelty <= 1).all()
         assert likeness.shape == logits.shape[:2] + query.shape[2:] and likeness.isfinite().all()
         assert bool(likeness.any()) == network.config.similarity
@@ -141,15 +134,13 @@ class TestEveryVariant:
         masks = torch.stack([masks, 1 - masks], 2)
         with torch.no_grad():
             memory = network.learn(photos, masks)
-            expected, *_, presence = network.answer(memory, query)
-            assert torch.equal(network.predict(memory, query), expected)
+            expected = network.predict(memory, query)
             grown = network.extend(network.learn(photos[:, :1], masks[:, :1]), photos[:, 1:], masks[:, 1:])
             assert_equal(network.predict(grown, query), expected)
             assert torch.equal(network.predict(network.restore(memory.tensors()), query), expected)
             for c in range(2):
-                alone = network.answer(network.learn(photos, masks[:, :, c : c + 1]), query)
-                assert_equal(expected[:, c], alone.logits[:, 0])
-                assert_equal(presence[:, c], alone.presence[:, 0])
+                alone = network.predict(network.learn(photos, masks[:, :, c : c + 1]), query)
+                assert_equal(expected[:, c], alone[:, 0])
             others = network.learn(photos[:, [0, 2]], masks[:, [0, 2]])
             assert_equal(network.predict(memory.without(1), query), network.predict(others, query))
 
@@ -161,11 +152,7 @@ class TestEveryVariant:
         with torch.no_grad():
             expected = network(photos, masks, query)
             assert_equal(plain.episode(photos, masks, query), expected)
-            memory = plain.learn(photos, masks[:, :, None])
-            assert_equal(plain.predict(memory, query)[:, 0], expected[:, :2])
-            assert_equal(plain.recall(memory, plain.encode(query))[:, 0], expected[:, :2])
-            if network.config.presence:
-                assert_equal(plain.answer(memory, query).presence, expected[:, 2:])
+            assert_equal(plain.predict(plain.learn(photos, masks[:, :, None]), query)[:, 0], expected)
             if processor.half_works():
                 half = Predictor(network, dtype=torch.bfloat16)
                 assert_equal(half.episode(photos, masks, query), expected, dtype=torch.bfloat16)

@@ -15,7 +15,7 @@ from dgpnet.network.prepared import PreparedConv, available
 from tests.capability import needs_half
 from tests.tolerances import assert_equal
 
-CONFIG = Config(encoder="resnet50", features=16, encodings=4, decoder_width=16, presence=True, size=64)
+CONFIG = Config(encoder="resnet50", features=16, encodings=4, decoder_width=16, size=64)
 
 
 @pytest.fixture
@@ -39,10 +39,12 @@ def test_answers_stay_the_same_once_weights_are_prepared(network: DGPNet, monkey
     memory, known = predictor.learn(photos, masks), network.learn(photos, masks)
     for size in [(64, 64), (64, 64), (96, 64), (64, 64)]:
         query = torch.randn(1, 3, *size)
-        answer = network.answer(known, query)
-        assert_equal(predictor.predict(memory, query), answer.logits)
-        for found, expected in zip(predictor.answer(memory, query), answer, strict=True):
-            assert_equal(found, expected)
+        logits, novelty, likeness = network.answer(known, query)
+        assert_equal(predictor.predict(memory, query), logits)
+        found = predictor.answer(memory, query)
+        assert_equal(found[0], logits)
+        assert_equal(found.novelty, novelty)
+        assert_equal(found.likeness, likeness)
     again = Predictor(network, dtype=torch.float32)
     assert torch.equal(again.predict(memory, query), predictor.predict(memory, query))
 

@@ -70,7 +70,7 @@ def test_inside_is_away_from_every_border():
 def test_what_is_measured_is_what_a_photograph_gets():
     torch.manual_seed(0)
     odds, calibration = 4 * torch.randn(3, 30, 40), Calibration(1.3)
-    maps = Maps(odds, torch.zeros(30, 40), *torch.zeros(2, 3, 30, 40))
+    maps = Maps(odds, torch.zeros(30, 40), torch.zeros(3, 30, 40))
     shipped = enlarge(maps, (50, 70), calibration, keep=["mask"])["mask"].numpy()
     np.testing.assert_array_equal(found(odds, (50, 70), calibration, PULL), shipped)
     alone = found(odds, (50, 70), calibration, 0.0)

@@ -11,7 +11,7 @@ def samples(count: int = 400, seed: int = 0) -> list[Sample]:
     found = []
     for i in range(count):
         there = bool(rng.random() < 0.5)
-        evidence = (rng.normal(0.3 if there else -0.3, 0.15), *rng.random(2), rng.normal(-1, 0.5), 0.0)
+        evidence = (rng.normal(0.3 if there else -0.3, 0.15), *rng.random(2), rng.normal(-1, 0.5))
         iou = float(1 / (1 + np.exp(-6 * (evidence[1] - 0.5)))) if there else 0.0
         found.append(Sample(f"source {i % 2}", f"class {i % 10}", (1, 5)[i % 4 // 2], there, evidence, iou, 0.0))
     return found

@@ -4,7 +4,7 @@ import torch
 
 from dgpnet import weights
 from dgpnet.errors import Error
-from dgpnet.segmenter.calibration import NOTHING, Belief, Calibration, Curve, Evidence, expected_iou, overlaps
+from dgpnet.segmenter.calibration import NOTHING, Calibration, Curve, expected_iou, overlaps
 from dgpnet.segmenter.segmentation import Maps, judge
 
 
@@ -43,8 +43,7 @@ def test_what_is_hopeless_keeps_its_order(model):
     speck, good = log_odds.clone(), log_odds.clone()
     speck[:, 30:33, 30:33] = 0.5
     good[:, 16:48, 16:48] = 6.0
-    seen = [Maps(x, x[0] * 0, x * 0, x * 0) for x in (log_odds, speck, good)]
-    scores = [one.score for one in judge(seen, calibration)]
+    scores = [one.score for one in judge([Maps(x, x[0] * 0, x * 0) for x in (log_odds, speck, good)], calibration)]
     assert 0 < scores[0] < scores[1] < scores[2] - 0.4
     assert scores[1] < calibration.score.y[0]
 
@@ -64,28 +63,6 @@ def test_what_is_hopeless_keeps_its_order(model):
 def test_a_curve_that_does_not_rise_within_0_and_1_is_refused(x, y):
     with pytest.raises(Error, match="curve"):
         Curve(x, y)
-
-
-def test_a_belief_is_a_logistic_of_its_figures_and_those_without_a_weight_count_nothing():
-    evidence = Evidence(*torch.randn(len(Evidence._fields), 3, 2, dtype=torch.float64))
-    several = torch.tensor([False, True])
-    one, more = (0.5, 1.0, -2.0, 3.0, 0.1, -1.5), (-0.5, 2.0, 1.0, -1.0, 0.2, 0.7)
-    found = Belief(one, more)(evidence, several, shift=0.25)
-    for c, (bias, *slopes) in enumerate((one, more)):
-        sums = bias + 0.25 + sum(w * figure[:, c].numpy() for w, figure in zip(slopes, evidence, strict=True))
-        np.testing.assert_allclose(found[:, c].numpy(), 1 / (1 + np.exp(-sums)))
-    older, same = Belief(one[:-1], more[:-1]), Belief((*one[:-1], 0.0), (*more[:-1], 0.0))
-    assert torch.equal(older(evidence, several), same(evidence, several))
-    assert not torch.equal(older(evidence, several), Belief(one, more)(evidence, several))
-    kept = Calibration.from_json(Calibration(presence=older, quality=same).to_json())
-    assert (kept.presence, kept.quality) == (older, same)
-
-
-@pytest.mark.parametrize("numbers", [(), (1.0,), (0.0,) * 7, (0.0, float("nan"))])
-def test_a_belief_with_no_weight_too_many_or_none_finite_is_refused(numbers):
-    for one, several in ((numbers, (0.0, 1.0)), ((0.0, 1.0), numbers)):
-        with pytest.raises(Error, match="1 to 5 weights, finite"):
-            Belief(one, several)
 
 
 def test_background_and_foreground_have_their_own_curve():

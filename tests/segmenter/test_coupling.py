@@ -12,7 +12,7 @@ SIZE = (96, 96)
 
 def mask(log_odds: torch.Tensor) -> torch.Tensor:
     """At the size of the maps, as a photograph gets it."""
-    maps = Maps(log_odds, torch.zeros(log_odds.shape[1:]), *torch.zeros(2, *log_odds.shape))
+    maps = Maps(log_odds, torch.zeros(log_odds.shape[1:]), torch.zeros_like(log_odds))
     size = (log_odds.shape[1], log_odds.shape[2])
     return enlarge(maps, size, Calibration(), keep=["mask"])["mask"]
 

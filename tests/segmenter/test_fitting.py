@@ -115,7 +115,7 @@ def member(segmenter: Segmenter, size: int, shots: dict, wrong: float) -> Member
     for i, shot in enumerate(shots[size]):
         truth = torch.from_numpy(shot.masks).float()
         truth[:, : round(wrong * size)] = 1 - truth[:, : round(wrong * size)]
-        seen[i] = Maps(4 * truth - 2, truth[0] * 0, truth * 0, truth * 0)
+        seen[i] = Maps(4 * truth - 2, truth[0] * 0, truth * 0)
     return Member(View(segmenter, size, memory=None), shots[size], seen, work=float(size**2), seconds=0.1)
 
 

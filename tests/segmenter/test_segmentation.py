@@ -13,13 +13,12 @@ from dgpnet.annotations.legend import Legend
 from dgpnet.segmenter import segmentation
 from dgpnet.segmenter.calibration import Belief, Calibration, Curve
 from dgpnet.segmenter.kinship import Kinship
-from dgpnet.segmenter.segmentation import EVERYTHING, Maps, Segmentation, enlarge, judge, resample, weigh
+from dgpnet.segmenter.segmentation import EVERYTHING, Maps, Segmentation, enlarge, judge, resample
 from dgpnet.segmenter.segmentation import render as render_on
 
 
 def maps(classes: int = 2, size: tuple[int, int] = (8, 12)) -> Maps:
-    likeness, presence = torch.rand(classes, *size), torch.randn(classes, *size)
-    return Maps(3 * torch.randn(classes, *size), torch.rand(size), likeness, presence)
+    return Maps(3 * torch.randn(classes, *size), torch.rand(size), torch.rand(classes, *size))
 
 
 def render(found: Maps, size: tuple[int, ...], calibration: Calibration, **options: float) -> Segmentation:
@@ -40,7 +39,7 @@ def unlike(log_odds: float = 4.0) -> Maps:
     odds = torch.full((2, 8, 12), -log_odds)
     odds[0, :4], odds[1, 4:] = log_odds, log_odds
     likeness = torch.stack([torch.full((8, 12), 0.7), torch.full((8, 12), 0.3)])
-    return Maps(odds, torch.rand(8, 12), likeness, torch.zeros(2, 8, 12))
+    return Maps(odds, torch.rand(8, 12), likeness)
 
 
 def test_a_class_that_is_probably_not_there_is_left_out_unless_all_is_to_be_kept():
@@ -56,31 +55,6 @@ def test_a_class_that_is_probably_not_there_is_left_out_unless_all_is_to_be_kept
 def test_a_concepts_own_shift_moves_presence():
     shifted = Kinship(KIN.own, KIN.several, torch.tensor([-9.0, 9.0]).double())
     assert [p >= 0.5 for p in render(unlike(), (8, 12), BELIEVING, kin=shifted).class_presence] == [False, True]
-
-
-@pytest.mark.parametrize("band", [1, 1 << 30], ids=["in bands", "at once"])
-def test_what_is_told_of_a_class_is_the_mean_over_what_was_found_of_it(band: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(segmentation, "BAND", band)
-    several = [unlike(), maps(), maps()]
-    several[1].log_odds[1] = -5.0  # of which nothing is found
-    told = weigh(several, Calibration(1.5)).evidence.told
-    for one, found in zip(several, told, strict=True):
-        label = enlarge(one, (8, 12), Calibration(1.5), keep=["mask"])["mask"]
-        chances = (one.log_odds.double() / 1.5).exp() / (1 + (one.log_odds.double() / 1.5).exp().sum(0))
-        for c, presence in enumerate(one.presence.double()):
-            here = (label == c + 1).double()
-            weight = here if here.any() else chances[c]
-            assert found[c].item() == pytest.approx(((weight * presence).sum() / weight.sum()).item(), abs=1e-5)
-
-
-def test_what_the_network_says_of_presence_counts_as_it_was_calibrated():
-    bias, weight, told = 0.5, 2.0, (1.0, -3.0)
-    belief = Belief((0.0, *[0.0] * 5), (bias, 0.0, 0.0, 0.0, 0.0, weight))
-    given_maps = unlike()._replace(presence=torch.tensor(told)[:, None, None].expand(2, 8, 12))
-    found = render(given_maps, (16, 24), Calibration(presence=belief, quality=BELIEVING.quality), kin=KIN)
-    expected = [1 / (1 + np.exp(-(bias + weight * value))) for value in told]
-    assert found.class_presence == pytest.approx(expected, abs=1e-6)
-    assert set(np.unique(found.mask)) == {0, 1}
 
 
 def test_the_score_has_no_floor():

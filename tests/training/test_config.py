@@ -86,8 +86,6 @@ def test_settings_reach_every_depth(config: Make) -> None:
     assert with_settings(config(), ["shots=3"]).shots == (3,)
     assert with_settings(recipe("strong"), ["balance=null"]).balance is None
     assert with_settings(config(), []) == config()
-    told = with_settings(config(), ["presence=0.1", "network.presence=true"])
-    assert told.presence == 0.1 and told.network.presence
 
 
 @pytest.mark.parametrize(
@@ -114,9 +112,6 @@ def test_settings_reach_every_depth(config: Make) -> None:
         ("network.features=many", "whole number"),
         ("augmentation.flip=2", "flip"),
         ("protocol=ours", "paper or reference"),
-        ("presence=0.1", "above 0 if network.presence is true"),
-        ("network.presence=true", "above 0 if network.presence is true"),
-        ("presence=-1", "0 or more"),
     ],
 )
 def test_a_wrong_setting_is_one_sentence(config: Make, setting: str, message: str) -> None:

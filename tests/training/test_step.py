@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -16,12 +15,11 @@ from torch import Tensor
 
 from dgpnet.augment import NONE, STRONG
 from dgpnet.data.dataset import Dataset
-from dgpnet.loss import loss, presence_loss
 from dgpnet.training import Running, TrainConfig, train
 from dgpnet.training.processes import launch
 from dgpnet.training.run import Run, build_network
 from dgpnet.training.source import Store, batch_at, open_source, size_at
-from dgpnet.training.step import METRICS, Inputs, forward, forward_backward, views
+from dgpnet.training.step import METRICS, Inputs, forward_backward, views
 from tests.capability import needs_half
 from tests.children import environment
 from tests.tolerances import assert_equal
@@ -108,32 +106,6 @@ def test_a_clipped_gradient_has_the_norm_asked_for(config: Make, dataset: Datase
     total = torch.nn.utils.get_total_norm(_gradients(cut).values())
     torch.testing.assert_close(total, torch.tensor(0.01))
     torch.testing.assert_close(torch.nn.utils.get_total_norm(_gradients(free).values()), norm)
-
-
-def _present(config: Make, **changes: Any) -> TrainConfig:
-    return config(network=config().network.but(presence=True), presence=0.5, **changes)
-
-
-def test_with_presence_every_query_counts_but_masks_are_learned_where_the_class_is(
-    config: Make, dataset: Dataset
-) -> None:
-    settings = _present(config, episodes=8, absent=0.5)
-    network, inputs = build_network(settings, CPU), _inputs(settings, dataset)
-    photos, masks = views(inputs, settings)
-    target = masks[:, -1]
-    there = (target == 1).flatten(1).any(1)
-    assert there.any() and not there.all()
-    with torch.no_grad():
-        decoded = forward(network, photos, masks, settings)
-    sums, weights = loss(decoded, target, foreground=settings.foreground)
-    rows = forward_backward(network, inputs, settings)
-    assert_equal(rows[:, 0], sums * there + 0.5 * weights * presence_loss(decoded, target))
-    assert_equal(rows[:, 1], weights)
-
-    network.zero_grad()
-    forward_backward(network, inputs.of(lambda tensor: tensor[~there]), settings)
-    found = {name for name, p in network.decoder.named_parameters() if p.grad is not None and p.grad.any()}
-    assert found == {name for name, _ in network.decoder.named_parameters()} - {"classify.weight", "classify.bias"}
 
 
 @needs_half

@@ -163,8 +163,8 @@ def _replay(predictor: Predictor, function: Callable[..., Iterable[Tensor]], *gi
 
 
 def agreement(expected: Tensor, found: Tensor) -> float:
-    """Share of pixels with the same label; both (B, 2, H, W) logits, further channels not counted."""
-    return float((expected[:, :2].argmax(1) == found[:, :2].float().argmax(1)).float().mean())
+    """Share of pixels with the same label; both (B, 2, H, W) logits."""
+    return float((expected.argmax(1) == found.float().argmax(1)).float().mean())
 
 
 # -- the mask encoder ------------------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def naive_training(network: DGPNet, *, episodes: int, shots: int, size: int, eff
     def step() -> None:
         optimiser.zero_grad()
         logits = naive.episode(network, one.supports, one.masks, one.query)
-        F.cross_entropy(logits[:, :2], one.target, weight=balance, ignore_index=255).backward()
+        F.cross_entropy(logits, one.target, weight=balance, ignore_index=255).backward()
         optimiser.step()
 
     memory = peak_memory(step, device)
@@ -284,7 +284,6 @@ def our_training(
         network=network.config.but(size=size),
         shots=(shots,),
         episodes=episodes,
-        presence=float(network.config.presence),
         precision="bf16" if device.type == "cuda" else "float32",
     )
     with tempfile.TemporaryDirectory(prefix="dgpnet-benchmark-") as folder:

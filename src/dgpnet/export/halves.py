@@ -45,8 +45,8 @@ def _thinned(one: Learned) -> Learned:
 
 
 class QueryHalf(nn.Module):
-    """photographs (1, 3, H, W) and a learned state -> of `Maps` log_odds (1, C, H, W), novelty (1, H, W) and
-    likeness (1, C, H, W).
+    """photographs (1, 3, H, W) and a learned state -> `Maps`: log_odds (1, C, H, W), novelty (1, H, W) and likeness
+    (1, C, H, W).
 
     memory: one of the network, of which the state takes the place.
     """
@@ -56,7 +56,7 @@ class QueryHalf(nn.Module):
         self.network, self.memory = network, memory
 
     def forward(self, photographs: Tensor, state: State) -> tuple[Tensor, ...]:
-        return tuple(Maps.of(self.network.look(self._known(state), photographs)))[:3]
+        return tuple(Maps.of(self.network.look(self._known(state), photographs)))
 
     def _known(self, state: State) -> Memory:
         flat = {name: t.flatten(2) if name.endswith(".weights") else t for name, t in state.items()}

@@ -122,7 +122,7 @@ class Tracer:
 
     def _seen(self, classes: int | str) -> dict[str, Shape]:
         sides = self._names()
-        return dict(zip(Maps._fields[:3], [(1, classes, *sides), (1, *sides), (1, classes, *sides)], strict=True))
+        return dict(zip(Maps._fields, [(1, classes, *sides), (1, *sides), (1, classes, *sides)], strict=True))
 
     # Two of everything that is free, since tracing would take one for the rule.
 

@@ -55,7 +55,6 @@ class Config:
     output_space       "learned" (mask encoder with `encodings` channels) or "mask" (the mask itself)
     mask_relu          a ReLU behind the mask encoder's heads
     decoder_width      channels inside the decoder
-    presence           the decoder also says how much each pixel speaks for the class being in the photograph at all
     size               side that photographs are resized to, or (resize "pad") the longest side they may have
     resize             how a Segmenter takes photographs, "square": to size × size, as the paper, training and
                        evaluation do; "pad": kept (shrunk if longer than `size`), padded to multiples of 32
@@ -80,7 +79,6 @@ class Config:
     encodings: int = 64
     mask_relu: bool = False
     decoder_width: int = 256
-    presence: bool = False
     size: int = 384
     resize: str = "square"
 

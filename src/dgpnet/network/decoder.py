@@ -12,11 +12,10 @@ from dgpnet.network.fused import Foldable, FusedRefine
 class Decoder(nn.Module):
     """From coarse to fine: refine the input of each scale, weigh it against what is known so far, refine, upsample.
 
-    inputs: {stride: channels}, of which the finest is decoded to 2 logits (background, foreground) and, with
-    `presence`, to a third channel: what speaks for the class being there at all.
+    inputs: {stride: channels}, of which the finest is decoded to 2 logits (background, foreground).
     """
 
-    def __init__(self, inputs: Mapping[int, int], width: int = 256, *, presence: bool = False) -> None:
+    def __init__(self, inputs: Mapping[int, int], width: int = 256) -> None:
         super().__init__()
         self.strides = tuple(sorted(inputs, reverse=True))
         self.width = width
@@ -24,11 +23,9 @@ class Decoder(nn.Module):
         self.attend = nn.ModuleDict({str(s): Attend(width) for s in self.strides})
         self.refine_up = nn.ModuleDict({str(s): Refine(width, width) for s in self.strides})
         self.classify = nn.Conv2d(width, 2, 1)
-        believe = nn.Sequential(nn.Conv2d(width, width, 1), nn.ReLU(), nn.Conv2d(width, 1, 1))
-        self.believe = believe if presence else None
 
     def forward(self, maps: Mapping[int, Tensor]) -> Tensor:
-        """{stride: (B, channels, H/stride, W/stride)} -> (B, 2 or 3, H/finest, W/finest)."""
+        """{stride: (B, channels, H/stride, W/stride)} -> logits (B, 2, H/finest, W/finest)."""
         state: Tensor | None = None
         for stride in self.strides:
             key = str(stride)
@@ -39,7 +36,7 @@ class Decoder(nn.Module):
                 state = F.interpolate(state, size=new.shape[-2:], mode="nearest")
             state = self.refine_up[key](self.attend[key](state, new))
         logits: Tensor = self.classify(state)
-        return logits if self.believe is None else torch.cat([logits, self.believe(state)], 1)
+        return logits
 
 
 class Refine(Foldable):

@@ -139,14 +139,11 @@ class Answer(NamedTuple):
     likeness   (N, C, H, W): its mean over what was found is the cosine of the encoder's own features, averaged there,
                to the mean of what was shown of the class, at the deepest level; 0 for networks without
                `Config.similarity`
-    presence   (N, C, H, W): its mean over what was found is what the network says for the class being there at all, in
-               log-odds; 0 for networks without `Config.presence`
     """
 
     logits: Tensor
     novelty: Tensor
     likeness: Tensor
-    presence: Tensor
 
     def each(self, change: Callable[[Tensor], Tensor]) -> Answer:
         """The same of changed tensors."""
@@ -190,7 +187,7 @@ class DGPNet(nn.Module):
         for b in branches:
             channels = b.learner.channels(config.encodings if self._wants_encoding(b) else 1)
             inputs[b.stride] = inputs.get(b.stride, 0) + channels
-        self.decoder = Decoder(inputs, config.decoder_width, presence=config.presence)
+        self.decoder = Decoder(inputs, config.decoder_width)
 
     def named_branches(self) -> dict[str, Branch]:
         """The learners and where they work, by the names that a memory has for them."""
@@ -271,7 +268,7 @@ class DGPNet(nn.Module):
         """photos: (N, 3, H, W) -> logits (N, C, 2, H, W). The memory's batch is N, or 1 for any number of queries."""
         check_photos(photos)
         features = self.encoder(photos)
-        return self.decode(features, self.maps(memory, features), memory.classes)[:, :, :2]
+        return self.decode(features, self.maps(memory, features), memory.classes)
 
     def answer(self, memory: Memory, photos: Tensor) -> Answer:
         """`predict`, and how unlike and how like the examples each pixel is."""
@@ -288,8 +285,8 @@ class DGPNet(nn.Module):
         branches = self.named_branches()
         points = {name: self.branch_features(branch, features) for name, branch in branches.items()}
         maps = {name: memory.learned[name].predict(x) for name, x in points.items()}
-        decoded = self.decode(features, maps, memory.classes)
-        logits, size = decoded[:, :, :2], decoded.shape[-2:]
+        logits = self.decode(features, maps, memory.classes)
+        size = logits.shape[-2:]
         novelty, likeness = logits.new_zeros(logits.shape[0], *size), torch.zeros_like(logits[:, :, 0])
         novel = [memory.learned[name].novelty(points[name], maps[name]) for name, b in branches.items() if b.projected]
         if novel:
@@ -299,14 +296,12 @@ class DGPNet(nn.Module):
             shown = memory.learned[name]
             assert isinstance(shown, LearnedSimilarity)
             likeness = _resize(shown.likeness(points[name], _found(logits, branches[name].stride)).float(), size)
-        presence = decoded[:, :, 2] if self.config.presence else torch.zeros_like(likeness)
-        return Answer(logits, novelty, likeness, presence)
+        return Answer(logits, novelty, likeness)
 
     def forward(self, support_photos: Tensor, support_masks: Tensor, query: Tensor) -> Tensor:
         """One class an episode, supports and query in one pass of the encoder: what training runs.
 
-        (B, K, 3, H, W), (B, K, H, W), (B, 3, H, W) -> logits (B, 2, H, W), with `Config.presence` a third channel (see
-        `Answer`).
+        (B, K, 3, H, W), (B, K, H, W), (B, 3, H, W) -> logits (B, 2, H, W).
         """
         batch, shots = support_photos.shape[:2]
         features = self.encoder(torch.cat([support_photos.flatten(0, 1), query]))
@@ -323,8 +318,7 @@ class DGPNet(nn.Module):
         }
 
     def decode(self, features: Mapping[int, Tensor], maps: Mapping[str, Tensor], classes: int) -> Tensor:
-        """Encoder features of N queries and what each branch says of them -> logits (N, C, 2, H, W), with
-        `Config.presence` a third channel."""
+        """Encoder features of N queries and what each branch says of them -> logits (N, C, 2, H, W)."""
         inputs: dict[int, list[Tensor]] = {}
         for name, branch in self.named_branches().items():
             inputs.setdefault(branch.stride, []).append(maps[name].flatten(0, 1))

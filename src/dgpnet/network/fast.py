@@ -257,7 +257,7 @@ class Predictor:
     @torch.no_grad()
     def recall(self, memory: Memory, features: Mapping[int, Tensor]) -> Tensor:
         """`predict`, of photographs that were encoded: logits (N, C, 2, H, W). Never captured."""
-        return self.network.decode(features, self.network.maps(memory, features), memory.classes)[:, :, :2]
+        return self.network.decode(features, self.network.maps(memory, features), memory.classes)
 
     @torch.no_grad()
     def episode(self, support_photos: Tensor, support_masks: Tensor, query: Tensor) -> Tensor:

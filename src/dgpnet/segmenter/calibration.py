@@ -58,21 +58,19 @@ class Evidence(NamedTuple):
     confidence  mean probability of the pixels that were found
     overlap     the expected IoU by the pixels' own probabilities
     share       log10 of the part of the photograph that was found, and a thousandth
-    told        what the network says for the class being there, in log-odds; 0 for networks that say nothing
     """
 
     likeness: Tensor
     confidence: Tensor
     overlap: Tensor
     share: Tensor
-    told: Tensor
 
 
 @dataclass(frozen=True)
 class Belief:
     """A probability from evidence, σ(bias + Σ weight · figure): one for a class with one example, one for more.
 
-    one, several   bias and the weights of `Evidence`, in its order; those that are not given are 0
+    one, several   bias and the weights of `Evidence`, in its order
     usual          what Σ comes to, bias included, where the class is there: `several`, in the mean
     """
 
@@ -82,14 +80,13 @@ class Belief:
 
     def __post_init__(self) -> None:
         for numbers in (self.one, self.several):
-            most = len(Evidence._fields)
-            if not 1 < len(numbers) <= 1 + most or not all(map(math.isfinite, (*numbers, self.usual))):
-                raise Error(f"A belief has a bias and 1 to {most} weights, finite; given {numbers!r:.100}.")
+            if len(numbers) != 1 + len(Evidence._fields) or not all(map(math.isfinite, (*numbers, self.usual))):
+                raise Error(f"A belief has a bias and {len(Evidence._fields)} weights, finite; given {numbers!r:.100}.")
 
     def __call__(self, evidence: Evidence, several: Tensor, shift: Tensor | float = 0.0) -> Tensor:
         """several: (C,) bool, whether there are several examples of a class -> (..., C) in [0, 1]."""
         sums = [
-            bias + sum(weight * figure for weight, figure in zip(weights, evidence, strict=False))
+            bias + sum(weight * figure for weight, figure in zip(weights, evidence, strict=True))
             for bias, *weights in (self.one, self.several)
         ]
         return torch.sigmoid(torch.where(several, sums[1], sums[0]) + shift)

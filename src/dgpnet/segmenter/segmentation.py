@@ -116,12 +116,11 @@ class Segmentation:
 
 class Maps(NamedTuple):
     """What the network says of a photograph, at its own resolution: log_odds (C, h, w), novelty (h, w), likeness
-    and presence (C, h, w), float32, as `Answer` has them; of several photographs, with their number in front."""
+    (C, h, w), float32; of several photographs, with their number in front."""
 
     log_odds: Tensor
     novelty: Tensor
     likeness: Tensor
-    presence: Tensor
 
     @staticmethod
     def of(answer: Answer) -> Maps:
@@ -243,19 +242,17 @@ class Weighed(NamedTuple):
 def weigh(maps: Sequence[Maps], calibration: Calibration, *, threshold: float | None = None) -> Weighed:
     """In bands of rows, so that memory is bounded."""
     classes, height, width = maps[0].log_odds.shape
-    log_odds, likeness, presence = (
-        _stacked([getattr(one, name) for one in maps], 1) for name in ("log_odds", "likeness", "presence")
-    )
+    log_odds, likeness = (_stacked([getattr(one, name) for one in maps], 1) for name in ("log_odds", "likeness"))
     novelty = _stacked([one.novelty for one in maps], 0).mean((1, 2), dtype=torch.float64)
     expected = novelty.new_zeros(len(maps), classes, 2)
     doubt = torch.zeros_like(novelty)
-    # Of what was found: likeness, presence, pixels, and their probability; of all pixels the same by their probability.
-    alike, there, found, sure, nearly, maybe, chance = (novelty.new_zeros(len(maps), classes) for _ in range(7))
+    # Of what was found: likeness, pixels, and their probability; of all pixels: likeness by their probability.
+    alike, found, sure, nearly, chance = (novelty.new_zeros(len(maps), classes) for _ in range(5))
     bands: list[Tensor] = []
     lean = _leaning(log_odds, calibration)
     rows = max(1, BAND // (len(maps) * width * EACH * (classes + 1)))
     for part in _bands(height, rows):
-        band, like, told = log_odds[:, :, part], likeness[:, :, part], presence[:, :, part]
+        band, like = log_odds[:, :, part], likeness[:, :, part]
         probability = calibration.probability(band)
         label = labels(band, calibration, threshold, _resampled(lean, (height, width), part)).long()
         uncertainty = calibration.uncertainty(probability, label)
@@ -264,11 +261,9 @@ def weigh(maps: Sequence[Maps], calibration: Calibration, *, threshold: float | 
         for c in range(classes):
             here = label == c + 1
             alike[:, c] += torch.where(here, like[c], 0.0).sum((1, 2))
-            there[:, c] += torch.where(here, told[c], 0.0).sum((1, 2))
             found[:, c] += here.sum((1, 2))
             sure[:, c] += torch.where(here, probability[c + 1], 0.0).sum((1, 2))
             nearly[:, c] += (probability[c + 1] * like[c]).sum((1, 2))
-            maybe[:, c] += (probability[c + 1] * told[c]).sum((1, 2))
             chance[:, c] += probability[c + 1].sum((1, 2))
         bands.append((uncertainty * 255).round().byte())
     pixels = height * width
@@ -277,7 +272,6 @@ def weigh(maps: Sequence[Maps], calibration: Calibration, *, threshold: float | 
         torch.where(found > 0, sure / found.clamp(min=1), chance / pixels),
         expected_iou(expected, pixels),
         (found / pixels + NOTHING).log10(),
-        torch.where(found > 0, there / found.clamp(min=1), maybe / chance.clamp(min=TINY)),
     )
     of_all, pixels_of_all = (torch.cat([one.sum(1, keepdim=True), one], 1) for one in (alike, found))
     of_found = torch.where(pixels_of_all > 0, of_all / pixels_of_all.clamp(min=1), 1.0).clamp(0, 1)

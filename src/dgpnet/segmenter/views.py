@@ -99,8 +99,8 @@ def look_in_tiles(
 def joined(maps: Sequence[Maps], views: Sequence[View], bias: float = 0.0) -> Maps:
     """What several views say together, at the resolution of the finest. bias: what is added to all log-odds.
 
-    Log-odds are averaged, each in units of its own model's temperature, and told in those of the first. Novelty,
-    likeness and presence are the first view's: what they are compared with was measured of it alone.
+    Log-odds are averaged, each in units of its own model's temperature, and told in those of the first. Novelty and
+    likeness are the first view's: what they are compared with was measured of it alone.
     """
     if len(maps) == 1:
         return maps[0]._replace(log_odds=maps[0].log_odds + bias) if bias else maps[0]

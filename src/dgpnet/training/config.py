@@ -79,8 +79,6 @@ class TrainConfig:
     clip              largest norm of the gradient; 0: any
     foreground        weight of a foreground pixel in the loss, background being 1
     overlap           weight of 1 − IoU (of probabilities, in each episode) in the loss, cross-entropy being 1
-    presence          weight in the loss of whether a query shows the class at all, cross-entropy being 1; queries that
-                      do not then count in it alone, and the mask is not learned from them. 0: nothing is learned of it
     average           decay of the moving average of the weights that is kept at the end; 0: the weights themselves
     balance           0: uniform over (photograph, class) pairs, 1: uniform over classes, 0.5: square root of their
                       sizes; None: what the protocol does for that dataset
@@ -115,7 +113,6 @@ class TrainConfig:
     clip: float = 0.0
     foreground: float = 4.0
     overlap: float = 0.0
-    presence: float = 0.0
     average: float = 0.0
     balance: float | None = None
     protocol: ProtocolName = "paper"
@@ -132,14 +129,12 @@ class TrainConfig:
             _require(self, name, getattr(self, name) >= 1, "at least 1")
         for name in ("rate", "foreground"):
             _require(self, name, 0 < getattr(self, name) < math.inf, "above 0")
-        for name in ("encoder_rate", "projection_rate", "weight_decay", "clip", "overlap", "presence"):
+        for name in ("encoder_rate", "projection_rate", "weight_decay", "clip", "overlap"):
             _require(self, name, 0 <= getattr(self, name) < math.inf, "0 or more")
         for name in ("decay_at", "decay_factor", "warmup", "self_episodes", "absent"):
             _require(self, name, 0 <= getattr(self, name) <= 1, "between 0 and 1")
         _require(self, "balance", self.balance is None or 0 <= self.balance <= 1, "between 0 and 1, or null")
         _require(self, "protocol", self.protocol in ("paper", "reference"), "paper or reference")
-        told = bool(self.presence) == self.network.presence
-        _require(self, "presence", told, "above 0 if network.presence is true, and 0 if it is not")
         _require(self, "average", 0 <= self.average < 1, "0, or a decay below 1")
         _require(self, "schedule", self.schedule in SCHEDULES, f"one of {', '.join(SCHEDULES)}")
         _require(self, "projection", self.projection in PROJECTIONS, f"one of {', '.join(PROJECTIONS)}")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from dgpnet.augment import render
 from dgpnet.data.episodes import Batch
 from dgpnet.images import IGNORE
-from dgpnet.loss import loss, presence_loss
+from dgpnet.loss import loss
 from dgpnet.training.average import Average
 from dgpnet.training.config import TrainConfig
 from dgpnet.training.optimiser import Optimiser
@@ -62,7 +62,7 @@ def views(inputs: Inputs, config: TrainConfig) -> tuple[Tensor, Tensor]:
 
 
 def forward(network: nn.Module, photos: Tensor, masks: Tensor, config: TrainConfig) -> Tensor:
-    """What `DGPNet.forward` gives of the queries, which are last; ignore pixels of a support count as background."""
+    """Logits (E, 2, S, S) of the queries, which are last; ignore pixels of a support count as background."""
     # Every weight is used once a step: a cache of its casts would gain nothing, and cannot be captured.
     with torch.autocast(photos.device.type, torch.bfloat16, enabled=config.precision == "bf16", cache_enabled=False):
         logits: Tensor = network(photos[:, :-1], (masks[:, :-1] == 1).float(), photos[:, -1])
@@ -79,9 +79,6 @@ def forward_backward(network: nn.Module, inputs: Inputs, config: TrainConfig) ->
     target = masks[:, -1]
     logits = forward(network, photos, masks, config)
     sums, weights = loss(logits, target, foreground=config.foreground, overlap=config.overlap)
-    if config.presence:  # masks are learned from queries that show the class, presence from all
-        there = (target == 1).flatten(1).any(1)
-        sums = torch.where(there, sums, 0.0) + config.presence * weights * presence_loss(logits, target)
     sums.sum().backward()
     found, truth, valid = logits[:, 1] > logits[:, 0], target == 1, target != IGNORE
     intersection, union = (found & truth).sum((1, 2)), ((found | truth) & valid).sum((1, 2))
