@@ -43,6 +43,14 @@ def test_several_folders_keep_their_names(tmp_path):
     assert names(find_photographs([tmp_path / "a", tmp_path / "b"])) == ["a/x.jpg", "b/x.jpg"]
 
 
+def test_a_folder_has_its_own_name_however_it_is_given(tmp_path, monkeypatch):
+    touch(tmp_path / "a" / "x.jpg", tmp_path / "b" / "x.jpg")
+    (tmp_path / "link").symlink_to(tmp_path / "b")
+    monkeypatch.chdir(tmp_path / "a")
+    assert names(find_photographs([".", "../link"])) == ["a/x.jpg", "b/x.jpg"]
+    assert names(find_photographs([tmp_path / "a" / "..", tmp_path / "a"]))[0] == "a/x.jpg"
+
+
 def test_results_are_named_after_the_photograph_and_never_shared(tmp_path):
     touch(
         tmp_path / "IMG_1.HEIC",

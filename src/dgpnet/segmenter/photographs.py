@@ -106,7 +106,7 @@ def _found(
     apart, out = (str(out), None) if is_address(out) else (None, out)
     folders = [one for one in given if is_address(one) or Path(one).is_dir()]
     for named, one in zip(given, map(Path, given), strict=True):
-        front = f"{one.name}/" if len(folders) > 1 else ""
+        front = f"{(one if is_address(named) else _real(one)).name}/" if len(folders) > 1 else ""  # "." has a name, too
         if is_address(named):
             yield from ((front + name, Path(each.address), each) for name, each in _objects(str(named), apart))
             continue
