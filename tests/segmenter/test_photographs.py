@@ -182,6 +182,17 @@ def test_a_list_names_photographs_by_the_folder_that_they_share(tmp_path, monkey
         find_photographs(["@nowhere.txt"])
 
 
+def test_a_pipe_is_a_list_too(tmp_path):
+    touch(tmp_path / "a.jpg", tmp_path / "b.jpg")
+    ours, theirs = os.pipe()
+    with os.fdopen(theirs, "w") as file:
+        file.write(f"{tmp_path / 'b.jpg'}\n{tmp_path / 'a.jpg'}\n")
+    try:
+        assert names(find_photographs([f"@/dev/fd/{ours}"])) == ["a.jpg", "b.jpg"]
+    finally:
+        os.close(ours)
+
+
 def test_a_listing_has_each_once_sorted_by_name_and_knows_what_is_done(tmp_path):
     listing = Listing()
     many = [(f"{n:05}.jpg", tmp_path / f"{n:05}.jpg", None) for n in range(2 * PAGE + 1)]

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, count, islice
 from pathlib import Path
+from tempfile import SpooledTemporaryFile
 from types import MappingProxyType
 from typing import Any
 from unicodedata import normalize
@@ -36,6 +37,8 @@ OUTPUTS = (
 )
 #: A photograph's name, where it lies, and the object that it is in object storage.
 Found = tuple[str, Path, Stored | None]
+#: Characters of a list that are in memory; a longer one is on the disk.
+SPOOLED = 1 << 20
 #: What results are files of, beside a folder that may be called the same.
 SUFFIXES = (".png", ".jpg")
 
@@ -123,24 +126,28 @@ def _found(
 
 
 def _named_in(path: Path) -> Iterator[Found]:
-    """What each line of a list names, read twice: all their folders tell what names begin below."""
+    """What each line of a list names: all their folders tell what names begin below. A pipe is a list, too: it is read
+    once."""
     common: str | None = None
     kinds: set[bool] = set()
-    for line in _lines(path):
-        kinds.add(is_address(line))
-        if len(kinds) > 1:
-            raise Error(f"{path} names both files and addresses; make two lists of it.")
-        if not is_address(line) and not os.path.lexists(line):
-            raise Error(f"There is no photograph {line}, which {path} names; check the path.")
-        folder = os.path.dirname(_from_the_root(line))
-        common = folder if common is None else os.path.commonpath([common, folder])
-    if common is None:
-        raise Error(f"{path} names no photographs; write a path a line.")
-    lines = _lines(path)
-    while several := list(islice(lines, AT_ONCE * AT_ONCE)):
-        objects = stored(several) if kinds == {True} else [None] * len(several)
-        for line, one in zip(several, objects, strict=True):
-            yield Path(os.path.relpath(_from_the_root(line), common or ".")).as_posix(), Path(line), one
+    with SpooledTemporaryFile(SPOOLED, "w+", encoding="utf-8") as copy:
+        for line in _lines(path):
+            kinds.add(is_address(line))
+            if len(kinds) > 1:
+                raise Error(f"{path} names both files and addresses; make two lists of it.")
+            if not is_address(line) and not os.path.lexists(line):
+                raise Error(f"There is no photograph {line}, which {path} names; check the path.")
+            folder = os.path.dirname(_from_the_root(line))
+            common = folder if common is None else os.path.commonpath([common, folder])
+            copy.write(f"{line}\n")
+        if common is None:
+            raise Error(f"{path} names no photographs; write a path a line.")
+        copy.seek(0)
+        lines = (line.removesuffix("\n") for line in copy)
+        while several := list(islice(lines, AT_ONCE * AT_ONCE)):
+            objects = stored(several) if kinds == {True} else [None] * len(several)
+            for line, one in zip(several, objects, strict=True):
+                yield Path(os.path.relpath(_from_the_root(line), common or ".")).as_posix(), Path(line), one
 
 
 def _from_the_root(line: str) -> str:
