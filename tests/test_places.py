@@ -52,6 +52,13 @@ def test_what_is_put_is_there(place):
         assert (path.name, path.read_bytes(), absent) == ("a.png", b"mask", None)
 
 
+def test_a_name_may_have_what_means_something_in_addresses(place):
+    names = ("a::b", "a::c", "q?versions=1", "h#1", "s*", "[x]", "50%41", "back\\slash", "new\nline", "end.", "é")
+    given = {f"masks/{name}.png": name.encode() for name in names}
+    place.put(given)
+    assert {name: place.read(name) for name in given} == given
+
+
 def test_a_file_is_written_when_its_block_ends_and_not_where_it_raises(place):
     with place.writing("report/data.js") as path:
         path.write_text("data")

@@ -52,3 +52,11 @@ def test_what_cannot_be_read_is_a_sentence_with_its_address(bucket, address):
     for ask in (storage.read, lambda one: storage.stored([one])):
         with pytest.raises(Error, match=address):
             ask(address)
+
+
+def test_two_colons_are_part_of_a_name(bucket):
+    memory = fsspec.filesystem("memory")
+    memory.pipe({"/bucket/odd/a::b.jpg": b"ab", "/bucket/odd/a::c.jpg": b"ac"})
+    found = below(f"{bucket}/odd")
+    assert {name: storage.read(one.address) for name, one in found.items()} == {"a::b.jpg": b"ab", "a::c.jpg": b"ac"}
+    assert storage.stored([f"{bucket}/odd/a::b.jpg"]) == [found["a::b.jpg"]]

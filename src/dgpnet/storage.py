@@ -86,13 +86,16 @@ def whole(address: str) -> str:
 
 
 def opened(address: str) -> tuple[Any, str]:
-    """The file system of an address, and what it calls the place there."""
+    """The file system of an address, and what it calls the place there.
+
+    "::" is part of a name; fsspec by itself would read addresses of several file systems in one another.
+    """
     try:
         import fsspec
     except ModuleNotFoundError as error:
         raise Error("Addresses need the package fsspec; install it with: pip install 'dgpnet[scale]'.") from error
-    system, place = fsspec.core.url_to_fs(address)
-    return system, place
+    system, place = fsspec.core.url_to_fs(address.replace("::", ":\0:"))  # which no name has
+    return system, place.replace(":\0:", "::")
 
 
 def _stamp(info: dict[str, Any]) -> tuple[int, int]:

@@ -193,6 +193,23 @@ def test_a_pipe_is_a_list_too(tmp_path):
         os.close(ours)
 
 
+def test_what_storage_tells_apart_and_a_disk_does_not_has_results_of_its_own():
+    names = ["x//b.jpg", "x/b.jpg", "x/./b.jpg"]
+    keys = [photo.key for photo in with_keys({name: Path(f"{n}.jpg") for n, name in enumerate(names)})]
+    assert len({os.path.normpath(key) for key in keys}) == 3
+
+
+def test_a_list_drops_no_object_that_a_path_would_take_for_another(tmp_path):
+    memory = pytest.importorskip("fsspec", reason="fsspec is not installed here").filesystem("memory")
+    memory.pipe({"/listed/x/b.jpg": b"1", "/listed/x//b.jpg": b"2"})
+    try:
+        (tmp_path / "list.txt").write_text("memory://listed/x//b.jpg\nmemory://listed/x/b.jpg\n")
+        with pytest.raises(Error, match=r"memory://listed/x//b\.jpg and memory://listed/x/b\.jpg would both be called"):
+            find_photographs([f"@{tmp_path / 'list.txt'}"])
+    finally:
+        memory.rm("/listed", recursive=True)
+
+
 def test_a_listing_has_each_once_sorted_by_name_and_knows_what_is_done(tmp_path):
     listing = Listing()
     many = [(f"{n:05}.jpg", tmp_path / f"{n:05}.jpg", None) for n in range(2 * PAGE + 1)]

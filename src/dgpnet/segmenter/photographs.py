@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, count, islice
 from pathlib import Path
+from posixpath import normpath
 from tempfile import SpooledTemporaryFile
 from types import MappingProxyType
 from typing import Any
@@ -233,20 +234,26 @@ class Listing(Collection[Photograph]):
         add = "INSERT INTO photographs (name, path, address, size, change, alike, stem) VALUES (?, ?, ?, ?, ?, ?, ?)"
         found = iter(found)
         while several := list(islice(found, PAGE)):
-            new: dict[str, Found] = {}
+            new: dict[str, Photograph] = {}
             for name, path, one in several:
+                photo = Photograph(path, name, "", one)
                 if not stays_inside(name):
-                    raise Error(f"{path} would be called {name[:100]}, which leads outside the folder of results.")
-                before = new[name][1] if name in new else self._path_of(name)
+                    raise Error(
+                        f"{photo.where} would be called {name[:100]}, which leads outside the folder of results; "
+                        "rename it."
+                    )
+                before = new.get(name) or self._called(name)
                 if before is None:
-                    new[name] = name, path, one
-                elif _real(before) != _real(path):
-                    raise Error(f"{before} and {path} would both be called {name}; segment them into two folders.")
+                    new[name] = photo
+                elif before.real != photo.real:
+                    raise Error(
+                        f"{before.where} and {photo.where} would both be called {name}; segment them into two folders."
+                    )
             self._database.change(add, map(_row, new.values()))
 
-    def _path_of(self, name: str) -> Path | None:
-        path = self._database.one("SELECT path FROM photographs WHERE name = ?", text(name))
-        return None if path is None else Path(os.fsdecode(path))
+    def _called(self, name: str) -> Photograph | None:
+        rows = self._database.ask(f"SELECT {COLUMNS} FROM photographs WHERE name = ?", text(name))
+        return _photograph(*rows[0]) if rows else None
 
     def give_keys(self, known: Iterable[tuple[str, str]] = ()) -> None:
         """Give each a key; see `with_keys`."""
@@ -291,7 +298,7 @@ class Listing(Collection[Photograph]):
         return self._those("1")
 
     def __contains__(self, photo: object) -> bool:
-        return isinstance(photo, Photograph) and self._path_of(photo.name) is not None
+        return isinstance(photo, Photograph) and self._called(photo.name) is not None
 
     def has_key(self, key: str) -> bool:
         """Whether one of them has this key."""
@@ -311,21 +318,29 @@ class Listing(Collection[Photograph]):
         return self._those("done = 0")
 
     def _those(self, where: str) -> Iterator[Photograph]:
-        columns = "name, path, address, size, change, key"
         last = b""
-        page = f"SELECT {columns} FROM photographs WHERE name > ? AND {where} ORDER BY name LIMIT ?"
+        page = f"SELECT {COLUMNS} FROM photographs WHERE name > ? AND {where} ORDER BY name LIMIT ?"
         # A page by itself each: what is read here may be changed meanwhile.
         while rows := self._database.ask(page, last, PAGE):
-            for name, path, address, size, change, key in rows:
-                one = None if address is None else Stored(address, (size, change))
-                yield Photograph(Path(os.fsdecode(path)), untext(name), untext(key or b""), one)
+            yield from (_photograph(*row) for row in rows)
             last = rows[-1][0]
 
 
-def _row(found: Found) -> tuple[Any, ...]:
-    name, path, one = found
+#: What `_photograph` is made of.
+COLUMNS = "name, path, address, size, change, key"
+
+
+def _photograph(
+    name: bytes, path: bytes, address: str | None, size: int, change: int, key: bytes | None
+) -> Photograph:
+    one = None if address is None else Stored(address, (size, change))
+    return Photograph(Path(os.fsdecode(path)), untext(name), untext(key or b""), one)
+
+
+def _row(photo: Photograph) -> tuple[Any, ...]:
+    name, one = photo.name, photo.stored
     address, (size, change) = (None, (0, 0)) if one is None else (one.address, one.stamp)
-    return text(name), os.fsencode(path), address, size, change, text(_alike(name)), text(_alike(_stem(name)))
+    return text(name), os.fsencode(photo.path), address, size, change, text(_alike(name)), text(_alike(_stem(name)))
 
 
 def _places(key: str) -> list[tuple[bytes, int]]:
@@ -343,7 +358,8 @@ def _folders(key: str) -> set[str]:
 
 
 def _alike(text: str) -> str:
-    return normalize("NFC", normalize("NFC", text).casefold())
+    """What a disk takes for the same: storage tells a//b and a/./b from a/b as well."""
+    return normpath(normalize("NFC", normalize("NFC", text).casefold()))
 
 
 def _numbered(name: str) -> Iterator[str]:
