@@ -210,7 +210,10 @@ def enlarged(photo: Tensor, patch: int) -> Tensor:
 
 @pytest.mark.parametrize("patch", [14, PATCH])
 @pytest.mark.parametrize("prefix", ["", "backbone.", "dinov2."])
-def test_dinov2_computes_the_same_here_of_enlarged_patches(prefix: str, patch: int) -> None:
+def test_dinov2_computes_the_same_here_of_enlarged_patches(
+    prefix: str, patch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dgpnet.network.encoders.vision.SEEN", (1, 1))  # the photograph is not shrunk here
     tensors = dinov2(patch)
     converted = convert.from_dinov2({prefix + name: value for name, value in tensors.items()})
     vision = Vision().eval().requires_grad_(False)
