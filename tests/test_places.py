@@ -161,6 +161,29 @@ def test_a_part_whose_writing_was_asked_for_twice_is_written_once(bucket, monkey
     assert bucket.journal("record/done.jsonl").read() == [{"n": 1}]
 
 
+def test_a_lock_whose_writing_was_asked_for_twice_is_one_s_own(bucket, monkeypatch):
+    create = Bucket.create
+
+    def twice(self: Bucket, name: str, content: bytes) -> bool:
+        create(self, name, content)
+        return create(self, name, content)
+
+    monkeypatch.setattr(Bucket, "create", twice)
+    with bucket.alone("record/lock"), pytest.raises(Error, match="in use"), Bucket(str(bucket)).alone("record/lock"):
+        pass
+    assert bucket.read("record/lock") is None
+
+
+def test_a_copy_of_a_part_is_no_part(bucket):
+    with bucket.journal("record/done.jsonl") as journal:
+        journal.add({"n": 1})
+    for name in ("done-00000001 copy.jsonl", "done-00000001.jsonl.bak", "done-old.jsonl"):
+        bucket.put({f"record/{name}": bucket.read("record/done-00000001.jsonl")})
+    with bucket.journal("record/done.jsonl") as journal:
+        journal.add({"n": 2})
+    assert bucket.journal("record/done.jsonl").read() == [{"n": 1}, {"n": 2}]
+
+
 def test_a_lock_without_a_sign_of_life_is_taken_over_and_its_holder_stops(bucket, monkeypatch):
     monkeypatch.setattr(places, "BEAT", 0.02)
     with bucket.alone("record/lock"):
@@ -193,3 +216,14 @@ def test_a_holder_that_lives_says_so(bucket, monkeypatch):
 def test_storage_that_cannot_be_written_is_a_sentence_with_its_address():
     with pytest.raises(Error, match=r"nobody-knows://bucket/a cannot be written"):
         place_of("nobody-knows://bucket").put({"a": b""})
+
+
+@pytest.mark.parametrize("text", ["s3://", "memory:///", "s3:/"])
+def test_an_address_without_a_bucket_is_refused(text):
+    with pytest.raises(Error, match="names no bucket; write it like"):
+        place_of(text)
+
+
+def test_an_address_of_the_disk_is_refused_with_its_path():
+    with pytest.raises(Error, match="is a folder of this machine; give its path, /data/found"):
+        place_of("file:///data/found")

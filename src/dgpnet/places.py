@@ -29,6 +29,8 @@ from dgpnet.files import Journal, atomic, lock, remove_leftovers, sealed, to_dis
 BEAT, DEAD = 20.0, 120.0
 #: Bytes that the address of an object may have.
 LONGEST = 1000
+#: What addresses of the disk begin with, to which nothing need be written as to storage.
+LOCAL = ("file", "local")
 #: Records in a part of a journal that is written anew.
 PART = 10_000
 #: Places that a file may be put aside in before that is given up.
@@ -114,7 +116,14 @@ def place_of(out: str | os.PathLike[str] | Place) -> Place:
     if isinstance(out, Place):
         return out
     text = path_of("folder", out)
-    return Bucket(text) if storage.is_address(text) else Folder(Path(text))
+    if not storage.is_address(text):
+        return Folder(Path(text))
+    kind, _, rest = storage.whole(text).partition("://")
+    if not rest.strip("/"):
+        raise Error(f"{text} names no bucket; write it like {kind}://bucket/found.")
+    if kind in LOCAL:
+        raise Error(f"{text} is a folder of this machine; give its path, {rest}.")
+    return Bucket(text)
 
 
 class Folder(Place):
@@ -336,7 +345,12 @@ class Parts(Journal):
         self._number: int | None = None
 
     def _parts(self) -> list[str]:
-        return self._place.names(self._front)
+        """What is called otherwise ("done-00000001 copy.jsonl") is none."""
+        return [name for name in self._place.names(self._front) if self._number_of(name) is not None]
+
+    def _number_of(self, name: str) -> int | None:
+        number = name.removeprefix(self._front).removesuffix(".jsonl")
+        return int(number) if number.isdecimal() and name.endswith(".jsonl") else None
 
     def exists(self) -> bool:
         return bool(self._parts()) or self._place.read(self._name) is not None
@@ -349,9 +363,8 @@ class Parts(Journal):
                     yield from (content or b"").split(b"\n")
 
     def __enter__(self) -> Self:
-        last = (self._parts() or [f"{self._front}0.jsonl"])[-1]
-        number = last.removeprefix(self._front).removesuffix(".jsonl")
-        self._number = int(number) if number.isdecimal() else 0
+        parts = self._parts()
+        self._number = self._number_of(parts[-1]) if parts else 0
         return self
 
     def add(self, *records: Mapping[str, Any]) -> None:
@@ -395,7 +408,7 @@ class _Lease:
         self._thread = threading.Thread(target=self._live, name="lease", daemon=True)
 
     def __enter__(self) -> None:
-        if not self._place.create(self._name, self._sign()):
+        if not self._create():
             holder = self._holder()
             ago = time.time() - holder.get("time", 0.0)
             if holder and ago < DEAD:
@@ -405,10 +418,14 @@ class _Lease:
                     f"its lock is void after {DEAD:.0f} seconds, or once {self._place.at(self._name)} is removed."
                 )
             self._place.remove(self._name)
-            if not self._place.create(self._name, self._sign()):
+            if not self._create():
                 raise Error(f"The output folder {self._place} is in use by another job; wait until that ends.")
         self._place.lost = False
         self._thread.start()
+
+    def _create(self) -> bool:
+        """One that is there already is this job's own where its writing was asked for twice."""
+        return self._place.create(self._name, self._sign()) or self._holder().get("key") == self._key
 
     def _sign(self) -> bytes:
         told = {"by": f"process {os.getpid()} on {socket.gethostname()}", "key": self._key, "time": time.time()}

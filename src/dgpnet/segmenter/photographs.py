@@ -330,9 +330,7 @@ class Listing(Collection[Photograph]):
 COLUMNS = "name, path, address, size, change, key"
 
 
-def _photograph(
-    name: bytes, path: bytes, address: str | None, size: int, change: int, key: bytes | None
-) -> Photograph:
+def _photograph(name: bytes, path: bytes, address: str | None, size: int, change: int, key: bytes | None) -> Photograph:
     one = None if address is None else Stored(address, (size, change))
     return Photograph(Path(os.fsdecode(path)), untext(name), untext(key or b""), one)
 
