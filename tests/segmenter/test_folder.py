@@ -12,6 +12,7 @@ from PIL import Image
 from dgpnet import images
 from dgpnet.annotations import read_support
 from dgpnet.errors import Error
+from dgpnet.files import Journal
 from dgpnet.images import read_mask, read_photo
 from dgpnet.network import fast
 from dgpnet.network.fast import Predictor
@@ -199,6 +200,21 @@ def test_a_full_disk_stops_the_job_loses_nothing_and_it_goes_on_later(tmp_path, 
     assert len(files(tmp_path / "out" / "masks")) == 5
     monkeypatch.undo()
     assert segment_folder(concept, photos, tmp_path / "out").done == 12
+
+
+def test_a_disk_that_is_full_for_the_record_stops_the_job_as_well(tmp_path, concept, monkeypatch):
+    photos = find_photographs([write_photos(tmp_path / "photos", 4)])
+    add = Journal.add
+
+    def full(journal: Journal, *records: dict[str, object]) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Journal, "add", full)
+    outcome = segment_folder(concept, photos, tmp_path / "out")
+    assert "No space left" in outcome.stopped
+    assert outcome.done == 0
+    monkeypatch.setattr(Journal, "add", add)
+    assert segment_folder(concept, photos, tmp_path / "out").done == 4
 
 
 def test_a_disk_that_is_full_at_the_end_is_told_too(tmp_path, concept, monkeypatch):

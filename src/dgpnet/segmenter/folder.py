@@ -103,21 +103,21 @@ def segment_folder(
         raise Error("This model has no plain similarity to tell likeness by; leave min_likeness out.")
     found = _listed(photographs, place)
     ledger = Ledger(place, Round.now(concept, asked.shaping(), asked.afterwards()), again=again)
-    with ledger:
-        if painted is not None and concept.fitted is not None:
-            keep(concept, place, begun=ledger.precision is not None)
-        found.give_keys(ledger.entries.names())
-        looked = ahead(found, ledger.is_done, cost=lambda photo: 0)
-        before = found.set_done(photo.name for photo, done in looked if done.result())
-        total = len(found)  # once: it is counted
-        todo = total - before
-        job = Job(_in_the_same_precision(concept, ledger) if todo else concept, ledger, asked, painted, known, crew)
-        stopped = None
-        try:
+    stopped = None
+    try:
+        with ledger:
+            if painted is not None and concept.fitted is not None:
+                keep(concept, place, begun=ledger.precision is not None)
+            found.give_keys(ledger.entries.names())
+            looked = ahead(found, ledger.is_done, cost=lambda photo: 0)
+            before = found.set_done(photo.name for photo, done in looked if done.result())
+            total = len(found)  # once: it is counted
+            todo = total - before
+            job = Job(_in_the_same_precision(concept, ledger) if todo else concept, ledger, asked, painted, known, crew)
             job.segment(found.to_do(), todo, lambda n: advance and advance(before + n, total))
             job.finish()
-        except Unwritable as error:
-            stopped = f"{error} What is done stays; once that is mended, run the same command again."
+    except Unwritable as error:  # out here: what was already told of the disk is told again when the record is closed
+        stopped = f"{error} What is done stays; once that is mended, run the same command again."
     return _outcome(job, found, before, stopped)
 
 
