@@ -59,6 +59,11 @@ def test_a_name_may_have_what_means_something_in_addresses(place):
     assert {name: place.read(name) for name in given} == given
 
 
+def test_a_name_that_would_end_early_in_storage_is_none_that_it_takes(place):
+    assert place.takes("masks/a?versions=1.png")
+    assert place.takes("masks/a?versionId=1.png") == isinstance(place, Folder)
+
+
 def test_a_file_is_written_when_its_block_ends_and_not_where_it_raises(place):
     with place.writing("report/data.js") as path:
         path.write_text("data")

@@ -215,9 +215,9 @@ class Bucket(Place):
         return f"{self.address}/{name}" if name else self.address
 
     def takes(self, name: str) -> bool:
-        """Names there are UTF-8, and up to LONGEST bytes with all folders."""
+        """Names there are UTF-8, and up to LONGEST bytes with all folders; s3fs ends them before "?versionId="."""
         try:
-            return len(self.at(name).encode()) <= LONGEST
+            return len(self.at(name).encode()) <= LONGEST and "?versionId=" not in name
         except UnicodeEncodeError:
             return False
 
