@@ -78,3 +78,16 @@ def test_a_full_disk_for_temporary_files_is_a_sentence():
 
     with pytest.raises(Error, match=r"disk for temporary files.*SQLITE_TMPDIR"):
         database.change("INSERT INTO t VALUES (?)", rows())
+
+
+def test_a_change_that_was_interrupted_keeps_nobody_from_the_next():
+    database = Database("CREATE TABLE t (x INTEGER)")
+
+    def rows() -> Iterator[tuple[int]]:
+        yield (1,)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        database.change("INSERT INTO t VALUES (?)", rows())
+    database.change("INSERT INTO t VALUES (?)", [(2,)])
+    assert database.ask("SELECT x FROM t") == [(1,), (2,)]

@@ -93,11 +93,14 @@ class Database:
             return self._connection.execute(statement, values).fetchall()
 
     def change(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
-        """The same change with each of many rows."""
+        """The same change with each of many rows; where one raises, those before it stay changed."""
         with self._alone():
             self._connection.execute("BEGIN")
-            self._connection.executemany(statement, rows)
-            self._connection.execute("COMMIT")
+            try:
+                self._connection.executemany(statement, rows)
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("COMMIT")
 
     def one(self, statement: str, *values: Any) -> Any:
         """The first value of the first row; None where there is none."""
