@@ -153,7 +153,9 @@ def test_two_jobs_never_write_one_part(bucket):
     assert bucket.journal("record/done.jsonl").read() == [{"n": 1}, {"n": 3}]
 
 
-def test_a_part_whose_writing_was_asked_for_twice_is_written_once(bucket, monkeypatch):
+@pytest.fixture
+def asked_twice(monkeypatch) -> None:
+    """Storage whose first answer is always lost."""
     create = Bucket.create
 
     def twice(self: Bucket, name: str, content: bytes) -> bool:
@@ -161,19 +163,15 @@ def test_a_part_whose_writing_was_asked_for_twice_is_written_once(bucket, monkey
         return create(self, name, content)
 
     monkeypatch.setattr(Bucket, "create", twice)
+
+
+def test_a_part_whose_writing_was_asked_for_twice_is_written_once(bucket, asked_twice):
     with bucket.journal("record/done.jsonl") as journal:
         journal.add({"n": 1})
     assert bucket.journal("record/done.jsonl").read() == [{"n": 1}]
 
 
-def test_a_lock_whose_writing_was_asked_for_twice_is_one_s_own(bucket, monkeypatch):
-    create = Bucket.create
-
-    def twice(self: Bucket, name: str, content: bytes) -> bool:
-        create(self, name, content)
-        return create(self, name, content)
-
-    monkeypatch.setattr(Bucket, "create", twice)
+def test_a_lock_whose_writing_was_asked_for_twice_is_one_s_own(bucket, asked_twice):
     with bucket.alone("record/lock"), pytest.raises(Error, match="in use"), Bucket(str(bucket)).alone("record/lock"):
         pass
     assert bucket.read("record/lock") is None
