@@ -117,3 +117,10 @@ def test_how_to_segment_is_told_and_checked_before_anything_is_done(tmp_path, co
             concept.map(dataset, **wrong)
     with pytest.raises(Error, match="dataset"):
         concept.map([1, 2])
+
+
+def test_as_many_workers_as_processors_wait_for_nothing(tmp_path, concept):
+    for i in range(5):
+        Image.fromarray(scenes(1, first=i)[0][0]).save(tmp_path / f"{i}.png")
+    for how in ({"workers": 4, "processors": 1}, {"processors": 4}):
+        assert concept.map(ray.data.read_images(str(tmp_path)), **how).count() == 5

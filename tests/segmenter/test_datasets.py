@@ -31,3 +31,11 @@ def test_a_worker_takes_a_part_of_a_gpu_where_there_are_any_and_else_what_the_sm
     assert datasets.share_of(Cluster({"CPU": 16}, {"CPU": 2}, {}), 2, 4) == {"num_cpus": 2}
     assert datasets.share_of(Cluster({"CPU": 16}), 1, 1) == {"num_cpus": 1}
     assert datasets.share_of(Cluster(), 1, None) == {"num_cpus": 1}
+
+
+def test_workers_leave_a_processor_to_what_reads():
+    assert datasets.beside_reading(Cluster({"CPU": 16}), 4, 3) == 4
+    assert datasets.beside_reading(Cluster({"CPU": 4}), 4, 1) == 3
+    assert datasets.beside_reading(Cluster({"CPU": 2}, {"CPU": 2}), 2, 2) == 1
+    assert datasets.beside_reading(Cluster({"CPU": 2}), 1, 2) == 0
+    assert datasets.beside_reading(Cluster(), 1, 1) == 0

@@ -56,6 +56,13 @@ def share_of(ray: Any, per_gpu: int, processors: int | None) -> dict[str, float]
     return {"num_cpus": min(processors or min(PROCESSORS, torch.get_num_threads()), smallest)}
 
 
+def beside_reading(ray: Any, processors: int, workers: int) -> int:
+    """The processors that each of so many workers books, of those that it takes: where all of them together would leave
+    none to whatever reads, they would wait for it for ever."""
+    there = sum(int(one.get("CPU", 0)) for one in machines(ray))
+    return max(0, min(processors, (there - 1) // workers))
+
+
 def mapped(
     concept: Concept,
     dataset: Dataset,
@@ -77,6 +84,8 @@ def mapped(
     taken = share_of(ray, checks.whole("per_gpu", per_gpu, 1, MOST[0]), chosen)
     size = batch_on("cuda" if "num_gpus" in taken else "cpu", len(concept.classes))
     threads = int(taken["num_cpus"]) if "num_cpus" in taken else None
+    if threads is not None:
+        taken = {"num_cpus": beside_reading(ray, threads, least)}
     packed = ray.put(portable(concept.on(torch.device("cpu"))))
     return dataset.map_batches(
         _Finder,
