@@ -141,6 +141,13 @@ def test_results_are_no_photographs_and_do_not_go_where_photographs_lie(tmp_path
             segment_folder(concept, wrong, OUT)
 
 
+def test_an_address_may_be_given_as_a_path(tmp_path, concept, out):
+    out.put({"photos/a.jpg": (write_photos(tmp_path / "photos", 1) / "0000.jpg").read_bytes()})
+    (photo,) = find_photographs([Path(f"{OUT}/photos")])
+    assert photo.where == f"{OUT}/photos/a.jpg"
+    assert segment_folder(concept, Path(f"{OUT}/photos"), tmp_path / "found").done == 1
+
+
 def test_what_nobody_knows_of_is_not_overwritten(tmp_path, concept, out):
     out.put({"masks/mine.png": b"mine"})
     with pytest.raises(Error, match="already holds masks"):

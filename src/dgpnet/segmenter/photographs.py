@@ -108,6 +108,7 @@ def _found(
     given: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str] | None, skip: Sequence[Path]
 ) -> Iterator[Found]:
     apart, out = (str(out), None) if is_address(out) else (None, out)
+    given = [whole(str(one)) if is_address(str(one)) else one for one in given]  # a Path has left one slash
     folders = [one for one in given if is_address(one) or Path(one).is_dir()]
     for named, one in zip(given, map(Path, given), strict=True):
         front = f"{(one if is_address(named) else _real(one)).name}/" if len(folders) > 1 else ""  # "." has a name, too
