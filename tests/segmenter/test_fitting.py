@@ -38,8 +38,8 @@ def quick(monkeypatch) -> None:
 @pytest.fixture
 def everything(monkeypatch) -> None:
     """Both sizes and a tuned decoder, whatever they gain."""
-    monkeypatch.setattr(fitting, "SEEN", {(2, 1): SURE})
-    monkeypatch.setattr(fitting, "TUNED", SURE)
+    monkeypatch.setattr(fitting, "SEEN", {(True, True): SURE})
+    monkeypatch.setattr(fitting, "TUNED", {1.0: SURE})
 
 
 def fit(segmenter: Segmenter, count: int = 3, seconds: float = LONGEST, **options: object) -> Concept:
@@ -59,7 +59,7 @@ def shots_of(segmenter: Segmenter, count: int = 3) -> dict:
 def test_an_example_that_is_left_out_is_seen_by_what_the_others_alone_teach(segmenter):
     """The cheap way against learning anew from the others, at both sizes."""
     shots = shots_of(segmenter)
-    members = list(fitting._members([segmenter], shots, fitting.Clock(LONGEST, None)))
+    members = list(fitting._members(segmenter, shots, fitting.Clock(LONGEST, None)))
     assert [member.view.size for member in members] == [SIZE, LARGER]
     for member in members:
         engine = segmenter.engine.at(member.view.size)
@@ -80,7 +80,7 @@ def test_a_decoder_is_judged_by_examples_that_it_never_saw(segmenter, monkeypatc
     monkeypatch.setattr(
         fitting.Probe, "see", lambda self, w, kept, fold: asked.append((kept, fold)) or see(self, w, kept, fold)
     )
-    monkeypatch.setattr(fitting, "TUNED", NEVER)
+    monkeypatch.setattr(fitting, "TUNED", {1.0: NEVER})
     fitting.fit([segmenter], shots, LONGEST)
     assert trained == [[1, 3], [0, 2]]
     assert asked and all(not set(kept) & set(fold) and len(kept) + len(fold) == 4 for kept, fold in asked)
@@ -88,8 +88,8 @@ def test_a_decoder_is_judged_by_examples_that_it_never_saw(segmenter, monkeypatc
 
 def test_an_untouched_decoder_sees_in_the_probe_what_the_concept_sees(segmenter):
     shots = shots_of(segmenter)
-    (member, *_) = fitting._members([segmenter], shots, fitting.Clock(LONGEST, None))
-    probe = fitting.Probe(Trial([member], member.seen), segmenter)
+    (member, *_) = fitting._members(segmenter, shots, fitting.Clock(LONGEST, None))
+    probe = fitting.Probe(Trial([member], member.seen))
     untouched = tuning.Tuner(segmenter.network, member.shots).tune([0, 1]).weights(0.0)
     found = probe.see(untouched, [0, 1], [2])[2]
     torch.testing.assert_close(found.log_odds, member.seen[2].log_odds, atol=2e-4, rtol=1e-4)
@@ -131,7 +131,7 @@ def test_sizes_are_chosen_by_examples_that_are_left_out(segmenter, own, larger, 
 
 
 def test_a_change_has_to_be_worth_its_work(segmenter, monkeypatch):
-    monkeypatch.setattr(fitting, "SEEN", {(2, 1): Prior(2.2 * fitting.WORTH, 1e-6)})
+    monkeypatch.setattr(fitting, "SEEN", {(True, True): Prior(2.2 * fitting.WORTH, 1e-6)})
     shots = shots_of(segmenter, 3)
     members = [member(segmenter, size, shots, 0.1) for size in (SIZE, LARGER)]  # log2(1 + 4) doublings
     assert len(fitting._chosen(members).members) == 1
@@ -223,8 +223,9 @@ def test_it_grows_and_shrinks_and_says_when_fitting_anew_would_pay(segmenter):
 
 
 def test_two_models_may_vote_and_a_file_needs_both(segmenter, monkeypatch, tmp_path):
-    monkeypatch.setattr(fitting, "SEEN", {(1, 2): SURE})
-    monkeypatch.setattr(fitting, "TUNED", NEVER)
+    monkeypatch.setattr(fitting, "SEEN", {})
+    monkeypatch.setattr(fitting, "VOTED", SURE)
+    monkeypatch.setattr(fitting, "TUNED", {1.0: NEVER})
     other = tiny_segmenter(CONFIG.but(similarity=True), seed=1)
     monkeypatch.setattr(Segmenter, "voters", lambda self: [other] if self is segmenter else [])
     concept = fit(segmenter)
@@ -307,11 +308,11 @@ def test_whoever_waits_is_told_how_much_of_the_time_has_gone(segmenter):
 
 
 def test_no_decoder_is_tuned_where_there_is_no_time_for_it(segmenter, monkeypatch):
-    monkeypatch.setattr(fitting, "TUNED", SURE)
+    monkeypatch.setattr(fitting, "TUNED", {1.0: SURE})
     monkeypatch.setattr(tuning.Tuner, "tune", lambda *args: pytest.fail("begun in vain"))
     shots = shots_of(segmenter)
     slow = replace(member(segmenter, SIZE, shots, 0.1), seconds=100.0)
-    assert fitting._tuned(Trial([slow], slow.seen), fitting.Clock(60.0, None))[1] is None
+    assert fitting._tuned(Trial([slow], slow.seen), slow, fitting.Clock(60.0, None))[1] is None
 
 
 def test_a_tuning_that_turns_out_slow_is_given_up(monkeypatch):
@@ -347,8 +348,8 @@ def test_it_says_what_was_chosen_and_what_that_costs(segmenter):
 
 
 def test_the_larger_size_alone_costs_more_than_one_view_too(segmenter, monkeypatch):
-    monkeypatch.setattr(fitting, "SEEN", {(0, 1): SURE})
-    monkeypatch.setattr(fitting, "TUNED", NEVER)
+    monkeypatch.setattr(fitting, "SEEN", {(False, True): SURE})
+    monkeypatch.setattr(fitting, "TUNED", {1.0: NEVER})
     told = fit(segmenter).fitted
     assert told.words.startswith("seen at 128 pixels") and told.cost > 3.9
 

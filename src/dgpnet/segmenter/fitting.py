@@ -45,16 +45,14 @@ WORTH = 0.003
 CHANCE = 0.03
 #: What may be added to log-odds, and the IoU that it has to gain for each unit.
 BIASES, BIAS_WORTH = (-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0), 0.01
-#: How much of the tuning may be kept.
-SHARES = (0.5, 1.0)
 #: Groups that examples are left out in while decoders are tuned; with fewer examples, one by one.
 FOLDS = 2
 #: Examples that tuning takes: where one is left out, one of the others is the query of the rest.
 FEWEST_TUNED = 3
 #: Steps after which it is known how long tuning takes.
 PACED = 3
-#: Part of the time that may go by before tuning begins, and that is kept for what comes after it.
-BEFORE_TUNING, AFTER_TUNING = 0.5, 0.1
+#: Part of the time that may go by before tuning begins, and that is kept for the end.
+BEFORE_TUNING, END = 0.5, 0.1
 #: A concept that has grown by this much since it was fitted should be fitted again.
 GROWN = 1.5
 
@@ -79,15 +77,16 @@ class Prior:
         return (self.mean / self.spread**2 + mean / error) / (1 / self.spread**2 + 1 / error)
 
 
-#: Of being seen at so many sizes by so many models; (0, 1): at the larger size alone.
-SEEN: Mapping[tuple[int, int], Prior] = {
-    (0, 1): Prior(-0.005, 0.08),
-    (2, 1): Prior(0.022, 0.045),
-    (1, 2): Prior(0.02, 0.04),
-    (2, 2): Prior(0.04, 0.05),
+#: Of being seen at the network's own size or not, and at the larger one or not.
+SEEN: Mapping[tuple[bool, bool], Prior] = {
+    (False, True): Prior(-0.005, 0.08),
+    (True, True): Prior(0.022, 0.045),
 }
-#: Of tuned decoders.
-TUNED = Prior(0.0, 0.06)
+#: Of a decoder that is tuned, by the share of the tuning that is kept. It gains more than examples left out tell: they
+#: are told of by decoders that were tuned on half as many.
+TUNED: Mapping[float, Prior] = {0.5: Prior(0.02, 0.03), 1.0: Prior(0.03, 0.04)}
+#: Of another model's vote.
+VOTED = Prior(0.02, 0.04)
 
 
 @dataclass(frozen=True)
@@ -153,21 +152,22 @@ def fit(
         clock.tick(end=True)
         cost = sum(_work(models[0], size, 1) for size in seen) / _work(models[0], own, 1)
         return views, _fitted(views, count, bias=0.0, cost=cost, gain=None), None
-    members = list(_members(models, shots, clock))
+    members = list(_members(models[0], shots, clock))
     plain = _chosen(members)
     tunable = models[0].network.config.resize == "square" and count >= FEWEST_TUNED
-    tuned, weights = _tuned(plain, clock) if tunable else (plain, None)
-    views = tuple(member.view for member in plain.members)
+    tuned, weights = _tuned(plain, members[0], clock) if tunable else (plain, None)
+    best = _voted(tuned, models[1:], shots, clock)
+    views = tuple(member.view for member in best.members)
     if weights is not None:
         better = models[0].tuned(weights)
         views = tuple(
-            _view(better, m.view.size, m.shots) if m.view.segmenter is models[0] else m.view for m in plain.members
+            _view(better, m.view.size, m.shots) if m.view.segmenter is models[0] else m.view for m in best.members
         )
-    bias = tuned.bias
-    pairs = zip(Trial(members[:1], members[0].seen).ious(0.0), tuned.ious(bias), strict=True)
+    bias = best.bias
+    pairs = zip(Trial(members[:1], members[0].seen).ious(0.0), best.ious(bias), strict=True)
     gains = [after - before for before, after in pairs]
-    told = estimate([tuned.left_out(i, bias) for i in tuned.seen], len(shots[own][0].masks))
-    cost = sum(member.work for member in plain.members) / members[0].work
+    told = estimate([best.left_out(i, bias) for i in best.seen], len(shots[own][0].masks))
+    cost = best.work / members[0].work
     clock.tick(end=True)
     return views, _fitted(views, count, bias=bias, cost=cost, gain=_mean(gains) if gains else None), told
 
@@ -225,6 +225,11 @@ class Trial:
     members: Sequence[Member]
     seen: Mapping[int, Maps]
 
+    @property
+    def work(self) -> float:
+        """Of all members."""
+        return sum(member.work for member in self.members)
+
     def ious(self, bias: float) -> list[float]:
         """Of the examples that can be compared."""
         found = [
@@ -279,17 +284,24 @@ def _view(model: Segmenter, size: int, shots: Sequence[Shot]) -> View:
     return View(model, size, model.engine.at(size).remember(shots))
 
 
-def _members(models: Sequence[Segmenter], shots: Mapping[int, Sequence[Shot]], clock: Clock) -> Iterator[Member]:
-    """The models at each size, with what they say of examples that are left out, for as long as there is time."""
-    rate: float | None = None
-    for model in models:
-        for size, some in shots.items():
-            work = _work(model, size, len(some))
-            if rate is not None and rate * work * len(some) > BEFORE_TUNING * clock.left:
-                continue
-            member = _member(model, size, some, work, clock)
-            rate = max(rate or 0.0, member.seconds / work)
-            yield member
+def _members(
+    model: Segmenter,
+    shots: Mapping[int, Sequence[Shot]],
+    clock: Clock,
+    before: Sequence[Member] = (),
+    *,
+    part: float = BEFORE_TUNING,
+) -> Iterator[Member]:
+    """The model at each size, with what it says of examples that are left out: what comes after others only if by what
+    these took it takes no more than that part of the time that is left."""
+    rate = max((member.seconds / member.work for member in before), default=None)
+    for size, some in shots.items():
+        work = _work(model, size, len(some))
+        if rate is not None and rate * work * len(some) > part * clock.left:
+            continue
+        member = _member(model, size, some, work, clock)
+        rate = max(rate or 0.0, member.seconds / work)
+        yield member
 
 
 def _member(model: Segmenter, size: int, shots: Sequence[Shot], work: float, clock: Clock) -> Member:
@@ -313,56 +325,68 @@ def _member(model: Segmenter, size: int, shots: Sequence[Shot], work: float, clo
 
 
 def _chosen(members: Sequence[Member]) -> Trial:
-    """Those of the members that see best together, by what is believed of them."""
-    first = members[0]
-    own, model = first.view.size, first.view.segmenter
-    before = Trial([first], first.seen).ious(0.0)
-    best, gained = Trial([first], first.seen), 0.0
-    for (seen, by), prior in SEEN.items():
-        some = [
-            member
-            for member in members
-            if (member.view.size != own if seen == 0 else member.view.size == own or seen == 2)
-            and (member.view.segmenter is model or by == 2)
-        ]
-        if len(some) != max(1, seen) * by:
-            continue  # there was no time for all of them
-        trial = Trial(some, {i: joined([m.seen[i] for m in some], [m.view for m in some]) for i in first.seen})
-        gains = [after - sooner for after, sooner in zip(trial.ious(0.0), before, strict=True)]
-        worth = WORTH * math.log2(max(1.0, sum(m.work for m in some) / first.work))
-        if (believed := prior.believed(gains) - worth) > gained:
+    """The size or sizes, of one or two, at which the model sees best, by what is believed of them."""
+    first = Trial(members[:1], members[0].seen)
+    best, gained = first, 0.0
+    for seen, prior in SEEN.items() if len(members) > 1 else ():
+        trial = _together([member for member, there in zip(members, seen, strict=True) if there])
+        if (believed := _believed(prior, trial, first)) > gained:
             best, gained = trial, believed
     return best
 
 
-def _tuned(plain: Trial, clock: Clock) -> tuple[Trial, Weights | None]:
-    """The decoder tuned on the examples, if that is believed to gain: what it then says of examples left out, each by a
-    decoder that never saw it; and the weights."""
-    model = plain.members[0].view.segmenter
-    smallest = min((m for m in plain.members if m.view.segmenter is model), key=lambda m: m.view.size)
-    tuner, probe = Tuner(model.network, smallest.shots), Probe(plain, model)
+def _together(members: Sequence[Member]) -> Trial:
+    views = [member.view for member in members]
+    return Trial(members, {i: joined([member.seen[i] for member in members], views) for i in members[0].seen})
+
+
+def _believed(prior: Prior, trial: Trial, before: Trial) -> float:
+    """What a trial is believed to gain over another, less what its work has to gain."""
+    gains = [after - sooner for after, sooner in zip(trial.ious(0.0), before.ious(0.0), strict=True)]
+    return prior.believed(gains) - WORTH * math.log2(max(1.0, trial.work / before.work))
+
+
+def _voted(trial: Trial, voters: Sequence[Segmenter], shots: Mapping[int, Sequence[Shot]], clock: Clock) -> Trial:
+    """With the other models that are believed to gain, at the same sizes."""
+    seen_at = {member.view.size: shots[member.view.size] for member in trial.members}
+    parts, views = [trial.seen], [trial.members[0].view]
+    for voter in voters:
+        some = list(_members(voter, seen_at, clock, trial.members, part=1 - END))
+        if len(some) < len(seen_at):
+            break  # there is no time for all of them
+        more, heard = [*parts, _together(some).seen], [*views, some[0].view]
+        both = Trial([*trial.members, *some], {i: joined([one[i] for one in more], heard) for i in trial.seen})
+        if _believed(VOTED, both, trial) > 0:
+            trial, parts, views = both, more, heard
+    return trial
+
+
+def _tuned(plain: Trial, own: Member, clock: Clock) -> tuple[Trial, Weights | None]:
+    """The decoder tuned on the examples at the network's own size, if that is believed to gain: what it then says of
+    examples left out, at the sizes that were chosen and each by a decoder that never saw it; and the weights."""
+    tuner, probe = Tuner(own.view.segmenter.network, own.shots), Probe(plain)
     # A step, there and back, takes longer than to look at a photograph: what is hopeless is not begun.
-    hopeless = smallest.seconds * STEPS * (len(probe.folds()) + 1) > clock.left * (1 - AFTER_TUNING)
+    hopeless = own.seconds * STEPS * (len(probe.folds()) + 1) > clock.left * (1 - END)
     trials = None if hopeless else _tuned_in_turn(tuner, probe, clock)
     if trials is None:
         return plain, None  # there is no time for it
     before = trials.pop(0.0)
     ious = before.ious(before.bias)
     gains = {
-        share: TUNED.believed([a - b for a, b in zip(trial.ious(trial.bias), ious, strict=True)])
+        share: TUNED[share].believed([a - b for a, b in zip(trial.ious(trial.bias), ious, strict=True)])
         for share, trial in trials.items()
     }
     best = max(gains, key=lambda share: gains[share])
     if gains[best] <= WORTH:
         return plain, None
-    tuning = tuner.tune(range(len(smallest.shots)))
+    tuning = tuner.tune(range(len(own.shots)))
     return (trials[best], tuning.weights(best)) if _in_time(tuning, clock) else (plain, None)
 
 
 def _tuned_in_turn(tuner: Tuner, probe: Probe, clock: Clock) -> dict[float, Trial] | None:
     """For each share of the tuning that is kept, 0 among them, what is said of examples left out; None where there is
     no time."""
-    seen: dict[float, dict[int, Maps]] = {share: {} for share in (0.0, *SHARES)}
+    seen: dict[float, dict[int, Maps]] = {share: {} for share in (0.0, *TUNED)}
     folds = probe.folds()
     for done, fold in enumerate(folds):
         kept = [i for i in range(tuner.examples) if i not in fold]
@@ -381,7 +405,7 @@ def _in_time(tuning: Tuning, clock: Clock, more: int = 0) -> bool:
     for step in tuning:
         clock.tick()
         pace = (time.monotonic() - start) / step
-        if step >= PACED and pace * (STEPS * (1 + more) - step) > clock.left * (1 - AFTER_TUNING):
+        if step >= PACED and pace * (STEPS * (1 + more) - step) > clock.left * (1 - END):
             return False
     return True
 
@@ -389,10 +413,11 @@ def _in_time(tuning: Tuning, clock: Clock, more: int = 0) -> bool:
 class Probe:
     """Looks at examples with changed weights, without making a network quick that is thrown away at once."""
 
-    def __init__(self, plain: Trial, model: Segmenter) -> None:
+    def __init__(self, plain: Trial) -> None:
+        """plain: what one model says, at one size or several."""
         self.plain = plain
-        self.model = model
-        self.network = copy.deepcopy(model.network)
+        self.model = plain.members[0].view.segmenter
+        self.network = copy.deepcopy(self.model.network)
         self._encoded: dict[tuple[Member, int], dict[int, Tensor]] = {}
 
     def folds(self) -> list[list[int]]:
@@ -407,9 +432,6 @@ class Probe:
         self.network.load_state_dict(weights, strict=False)
         each: list[dict[int, Maps]] = []
         for member in self.plain.members:
-            if member.view.segmenter is not self.model:
-                each.append({i: member.seen[i] for i in fold})
-                continue
             memory = self._memory([self._features(member, i) for i in kept], [member.shots[i] for i in kept])
             answers = {i: self.network.look_at(memory, self._features(member, i)) for i in fold}
             each.append({i: Maps.of(answer).each(lambda one: one[0]) for i, answer in answers.items()})
