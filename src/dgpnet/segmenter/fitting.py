@@ -44,7 +44,7 @@ WORTH = 0.003
 #: Of the IoU of one photograph: how far two measurements of the same differ by chance.
 CHANCE = 0.03
 #: What may be added to log-odds, and the IoU that it has to gain for each unit.
-BIASES, BIAS_WORTH = (-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0), 0.01
+BIASES, BIAS_WORTH = (-1.0, -0.5, 0.0, 0.5, 1.0), 0.01
 #: Groups that examples are left out in while decoders are tuned; with fewer examples, one by one.
 FOLDS = 2
 #: Examples that tuning takes: where one is left out, one of the others is the query of the rest.
@@ -77,11 +77,8 @@ class Prior:
         return (self.mean / self.spread**2 + mean / error) / (1 / self.spread**2 + 1 / error)
 
 
-#: Of being seen at the network's own size or not, and at the larger one or not.
-SEEN: Mapping[tuple[bool, bool], Prior] = {
-    (False, True): Prior(-0.005, 0.08),
-    (True, True): Prior(0.022, 0.045),
-}
+#: Of being seen at both sizes. At the larger one alone it gains no more, and things that fill a photograph lose.
+SEEN = Prior(0.022, 0.045)
 #: Of a decoder that is tuned, by the share of the tuning that is kept. It gains more than examples left out tell: they
 #: are told of by decoders that were tuned on half as many.
 TUNED: Mapping[float, Prior] = {0.5: Prior(0.02, 0.03), 1.0: Prior(0.03, 0.04)}
@@ -325,14 +322,9 @@ def _member(model: Segmenter, size: int, shots: Sequence[Shot], work: float, clo
 
 
 def _chosen(members: Sequence[Member]) -> Trial:
-    """The size or sizes, of one or two, at which the model sees best, by what is believed of them."""
-    first = Trial(members[:1], members[0].seen)
-    best, gained = first, 0.0
-    for seen, prior in SEEN.items() if len(members) > 1 else ():
-        trial = _together([member for member, there in zip(members, seen, strict=True) if there])
-        if (believed := _believed(prior, trial, first)) > gained:
-            best, gained = trial, believed
-    return best
+    """The model at its own size, or at both, by what is believed of that."""
+    own, both = _together(members[:1]), _together(members)
+    return both if _believed(SEEN, both, own) > 0 and len(members) > 1 else own
 
 
 def _together(members: Sequence[Member]) -> Trial:
