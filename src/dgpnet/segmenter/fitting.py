@@ -324,7 +324,7 @@ def _member(model: Segmenter, size: int, shots: Sequence[Shot], work: float, clo
 def _chosen(members: Sequence[Member]) -> Trial:
     """The model at its own size, or at both, by what is believed of that."""
     own, both = _together(members[:1]), _together(members)
-    return both if _believed(SEEN, both, own) > 0 and len(members) > 1 else own
+    return both if len(members) > 1 and _believed(SEEN, both, own) > 0 else own
 
 
 def _together(members: Sequence[Member]) -> Trial:
