@@ -79,13 +79,27 @@ def test_rows_without_weights_and_benchmarks_outside_the_scale_are_left_out_and_
     assert any("coco" in reason and "grid-coco" in reason for reason in plan.left_out)
 
 
-def test_overrides_reach_every_benchmark_and_named_classes_stay_with_their_fold() -> None:
+def test_overrides_reach_every_benchmark() -> None:
     changed = MINI.changed(iterations=7, episodes=9, seeds=2)
     setup = changed.setups["pascal"]
     assert (setup.iterations, setup.episodes, changed.seeds) == (7, 9, 2)
-    assert setup.classes == ("cat", "chair", "cow")
-    assert MINI.changed(folds=(1,)).setups["pascal"].classes == ("cat", "chair", "cow")
-    assert MINI.changed(folds=(2,)).setups["pascal"].classes == ()
+    assert setup.classes == MINI.setups["pascal"].classes
+
+
+def test_each_fold_is_tested_with_its_own_named_classes() -> None:
+    plan = Planner(MINI.changed(folds=(1, 2, 3)), NOWHERE).plan(select(["frozen"]))
+    assert {test.run.config.sources[0].fold: test.classes for test in plan.tests} == {
+        1: ("cat", "chair", "cow"),
+        2: ("dog", "horse", "person"),
+        3: ("sheep", "sofa"),
+    }
+    assert {test.classes for test in Planner(FULL, NOWHERE).plan(select(["frozen"])).tests} == {()}
+
+
+def test_names_stay_what_they_were_so_that_folders_of_earlier_versions_are_used() -> None:
+    for scale in (MINI, MINI.changed(folds=(1, 2))):
+        test = Planner(scale, NOWHERE).test(scale.setups["pascal"], 1, 1, FINAL)
+        assert (test.run.key, test.key) == ("a45502f68cf3", "bb3dadd768e4")
 
 
 def test_a_test_of_other_episodes_has_another_name() -> None:
@@ -100,6 +114,7 @@ def test_a_test_of_other_episodes_has_another_name() -> None:
     [
         (lambda: named("huge"), "No scale is called 'huge'"),
         (lambda: MINI.changed(folds=(4,)), "--folds takes numbers out of 0,1,2,3"),
+        (lambda: MINI.changed(folds=(0, 1)), "no classes with enough photographs in fold 0: choose --folds from 1,2,3"),
         (lambda: MINI.changed(iterations=0), "--iterations must be at least 1"),
         (lambda: places(["/no/such/folder"]), "/no/such/folder does not exist"),
         (lambda: places([], ["/no/such/file"]), "/no/such/file does not exist"),

@@ -11,7 +11,7 @@ from PIL import Image
 from dgpnet.reproduce import render
 from dgpnet.reproduce.archive import Archive, Finding
 from dgpnet.reproduce.plan import Places, Planner
-from dgpnet.reproduce.scales import MINI
+from dgpnet.reproduce.scales import FULL, MINI
 from dgpnet.reproduce.tables import EXHIBITS, Grid, Table
 
 PLANNER = Planner(MINI, Places({}, {}))
@@ -42,6 +42,13 @@ def test_markdown_has_the_papers_line_over_ours_and_says_which_orderings_hold(ke
     assert "PASCAL-5i-mini, fold 1 (cat, chair, cow), 1,500 iterations" in text
     assert "compare orderings, not figures" in text
     assert "dgpnet reproduce kernels" in lines
+
+
+def test_the_named_classes_of_every_fold_are_told() -> None:
+    several = render.describe(MINI.changed(folds=(1, 3)), table("kernels").columns)
+    assert "folds 1 (cat, chair, cow), 3 (sheep, sofa), 1,500" in several
+    assert "PASCAL-5i, all folds, 20,000" in render.describe(FULL, table("kernels").columns)
+    assert "PASCAL-5i, folds 0, 2, 20,000" in render.describe(FULL.changed(folds=(0, 2)), table("kernels").columns)
 
 
 def test_csv_has_one_line_a_figure(kernels: render.Filled) -> None:

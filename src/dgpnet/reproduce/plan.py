@@ -216,7 +216,7 @@ class Planner:
             dataset=setup.test_on,
             root=root,
             fold=fold,
-            classes=setup.classes,
+            classes=setup.classes.get(fold, ()),
             shots=shots,
             episodes=setup.episodes,
             seeds=self.scale.seeds,

@@ -20,7 +20,7 @@ from dgpnet.reproduce.archive import Archive
 from dgpnet.reproduce.cells import Checked, Value
 from dgpnet.reproduce.paper import MEAN_DELTA, Figure
 from dgpnet.reproduce.plan import Planner
-from dgpnet.reproduce.scales import Scale, Setup
+from dgpnet.reproduce.scales import FOLDS, Scale, Setup
 from dgpnet.reproduce.tables import Column, Grid, Row, Table
 
 PAPER, OURS = "paper", "ours"
@@ -145,14 +145,19 @@ def describe(scale: Scale, columns: Sequence[Column]) -> str:
 
 
 def _sentence(scale: Scale, setup: Setup) -> str:
-    folds = "all folds" if len(setup.folds) == 4 else f"fold {', '.join(map(str, setup.folds))}"
-    classes = f" ({', '.join(setup.classes)})" if setup.classes else ""
+    named = ", ".join(_fold(setup, fold) for fold in setup.folds)
+    folds = "all folds" if len(setup.folds) == len(FOLDS) else f"fold{'s' * (len(setup.folds) > 1)} {named}"
     shots = "1 shot, and at 5 for tests with more" if scale.five_shot_models else "1 shot"
     seeds = "one draw" if scale.seeds == 1 else f"{scale.seeds} draws"
     return (
-        f"Ours: {setup.title}, {folds}{classes}, {setup.iterations:,} iterations at {shots}, "
+        f"Ours: {setup.title}, {folds}, {setup.iterations:,} iterations at {shots}, "
         f"{setup.episodes:,} episodes, {seeds} of them."
     )
+
+
+def _fold(setup: Setup, fold: int) -> str:
+    """Its number, and the tested classes where they are not all."""
+    return f"{fold} ({', '.join(setup.classes[fold])})" if setup.classes else str(fold)
 
 
 def _show(figure: Figure | None) -> str:

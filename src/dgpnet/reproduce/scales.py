@@ -23,7 +23,8 @@ class Setup:
     """What stands behind one of the paper's benchmarks.
 
     train_on, test_on: names that `data.build` knows
-    classes: the tested classes' names, where not all of a fold have enough photographs; empty for all
+    classes: the tested classes' names by fold, where not all have enough photographs, and a fold without any is not
+        there; empty for all classes of every fold
     options: what the dataset takes beyond root and fold
     """
 
@@ -34,8 +35,18 @@ class Setup:
     iterations: int
     episodes: int
     size: int
-    classes: tuple[str, ...] = ()
+    classes: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    def with_folds(self, folds: tuple[int, ...]) -> Setup:
+        """The same on other folds."""
+        absent = [fold for fold in folds if self.classes and fold not in self.classes]
+        if absent:
+            raise Error(
+                f"{self.title} has no classes with enough photographs in fold {', '.join(map(str, absent))}: "
+                f"choose --folds from {','.join(map(str, self.classes))}."
+            )
+        return replace(self, folds=folds)
 
 
 @dataclass(frozen=True)
@@ -74,12 +85,9 @@ class Scale:
             raise Error(f"The option --folds takes numbers out of 0,1,2,3, got {','.join(map(str, folds)) or 'none'}.")
         setups = {
             name: replace(
-                setup,
+                setup.with_folds(folds or setup.folds),
                 iterations=iterations or setup.iterations,
                 episodes=episodes or setup.episodes,
-                folds=folds or setup.folds,
-                # Named classes belong to the fold they were chosen for.
-                classes=setup.classes if folds in (None, setup.folds) else (),
             )
             for name, setup in self.setups.items()
         }
@@ -99,7 +107,18 @@ FULL = Scale(
 
 MINI = Scale(
     "mini",
-    {"pascal": Setup("PASCAL-5i-mini", "pascal", "pascal", (1,), 1_500, 1_000, 384, ("cat", "chair", "cow"))},
+    {
+        "pascal": Setup(
+            "PASCAL-5i-mini",
+            "pascal",
+            "pascal",
+            (1,),
+            1_500,
+            1_000,
+            384,
+            MappingProxyType({1: ("cat", "chair", "cow"), 2: ("dog", "horse", "person"), 3: ("sheep", "sofa")}),
+        )
+    },
     seeds=1,
     five_shot_models=False,
 )
