@@ -270,18 +270,22 @@ def _short(values: Mapping[str, Any], name: str) -> str:
     return shortened(json.dumps(values[name], ensure_ascii=False), 40) if name in values else "absent"
 
 
+class InUse(Error):
+    """A lock is held elsewhere; says by whom."""
+
+
 @contextmanager
 def lock(path: str | Path, what: str) -> Iterator[None]:
-    """Hold the lock file `path` for this block; an Error where another process, or another block, holds it.
+    """Hold the lock file `path` for this block; InUse where another process, or another block, holds it.
 
     The system lets go of it when the process ends, however it ends; the file stays.
-    what: what is being used, to speak of in the Error.
+    what: what is being used, to speak of in InUse.
     """
     with Path(path).open("a+b") as file:
         file.seek(0)
         if not _try_lock(file.fileno()):
             holder = _holder(file)
-            raise Error(f"{what} is in use by {holder}; wait until that ends, or choose another place.")
+            raise InUse(f"{what} is in use by {holder}; wait until that ends, or choose another place.")
         file.truncate(0)
         file.write(b"\0" * _HOLDER + f"process {os.getpid()} on {socket.gethostname()}".encode())
         file.flush()

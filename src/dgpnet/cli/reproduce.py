@@ -50,7 +50,8 @@ def reproduce(
 ) -> None:
     """Train and test what the paper's tables need, and print ours beside theirs.
 
-    Networks that several tables need are trained once; what the folder holds already is not done again.
+    Networks that several tables need are trained once; what the folder holds already is not done again. The same
+    command given several times at once, on other GPUs or machines, divides the work.
 
     Example: dgpnet reproduce kernels levels --scale mini --root data --encoder-weights resnet50.safetensors --dry-run
     """

@@ -1,18 +1,22 @@
 """A folder with what is done: `runs/<key>/` for each trained network and `tests/<key>.json` for each test.
 
-What is damaged counts as not there: what it stands for is done again.
+What is damaged counts as not there: what it stands for is done again. Several commands may work in one folder: each
+record is written whole, and a run is worked on by whoever holds its lock.
 """
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from dgpnet.files import read_record, write_record
+from dgpnet.files import lock, make_folder, read_record, write_record
 from dgpnet.reproduce.plan import Plan, PlannedRun, PlannedTest
 
 #: Its folders.
 RUNS, TESTS = "runs", "tests"
+#: In a run's folder, beside the lock that training itself takes: held while the run is trained and tested.
+LOCK = ".reproduce.lock"
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,12 @@ class Archive:
     def run_folder(self, run: PlannedRun) -> Path:
         """Where a run is trained."""
         return self.folder / RUNS / run.key
+
+    def alone(self, run: PlannedRun) -> AbstractContextManager[None]:
+        """Keeps other commands from a run; InUse where one is at it."""
+        folder = self.run_folder(run)
+        make_folder(folder)
+        return lock(folder / LOCK, str(folder))
 
     def trained(self, run: PlannedRun) -> Path | None:
         """The network of a run that is done."""

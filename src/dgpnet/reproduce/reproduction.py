@@ -11,6 +11,7 @@ from dgpnet import pictures, weights
 from dgpnet.benchmark import bench, report
 from dgpnet.errors import Error
 from dgpnet.evaluation import Contender, episode_grid, varied_episodes
+from dgpnet.files import InUse, lock
 from dgpnet.reproduce import render, work
 from dgpnet.reproduce.archive import Archive
 from dgpnet.reproduce.plan import Plan, Planner
@@ -96,7 +97,14 @@ class Reproduction:
         render.write_text(folder / f"{grid.name}.md", text)
 
     def write_runtimes(self, exhibit: Runtimes, worker: Worker) -> None:
-        """The run-time table, measured by the benchmark."""
+        """The run-time table, measured by the benchmark; by one command at a time, as they would slow each other."""
+        try:
+            with lock(self.out / ".runtimes.lock", exhibit.name):
+                self._measure(exhibit, worker)
+        except InUse:
+            self.say(f"{exhibit.name}: another command is measuring them")
+
+    def _measure(self, exhibit: Runtimes, worker: Worker) -> None:
         workload = bench.workload_for(worker.device, quick=worker.device.type == "cpu")
         found = bench.run(workload, self.out / TABLES / exhibit.name, sections=("machine", "runtimes"), say=self.say)
         text = report.markdown(found, self.command).replace("# Speed", "## Speed", 1)

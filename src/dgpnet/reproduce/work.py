@@ -1,4 +1,7 @@
-"""Doing what a plan asks for: train, test, keep; what fails is said and the rest goes on."""
+"""Doing what a plan asks for: train, test, keep; what fails is said and the rest goes on.
+
+Commands that work in one folder divide the runs: each takes those that nobody else is at.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from dgpnet import data, weights
 from dgpnet.devices import find_device
 from dgpnet.errors import Error
 from dgpnet.evaluation import EvaluationOptions, evaluate
+from dgpnet.files import InUse
 from dgpnet.reproduce.archive import RUNS, TESTS, Archive, Finding
 from dgpnet.reproduce.plan import Plan, PlannedRun, PlannedTest
 from dgpnet.training import NonFinite, Running, train
@@ -24,6 +28,8 @@ Say = Callable[[str], None]
 
 #: Seconds a photograph of 384² takes to train on and to test with on one H200, until a folder knows better.
 TRAIN_SECONDS, TEST_SECONDS = 0.0019, 0.0015
+#: Seconds between looks at the runs that other commands are at.
+BETWEEN_LOOKS = 2.0
 
 
 @dataclass(frozen=True)
@@ -62,9 +68,7 @@ def duration(seconds: float) -> str:
 def describe(plan: Plan, archive: Archive) -> list[str]:
     """The plan in words: what is trained and tested, what is done already, what is left out, what it costs."""
     lines = [f"Scale {plan.scale.name}: {', '.join(exhibit.name for exhibit in plan.exhibits)}"]
-    tests: dict[str, list[PlannedTest]] = {}
-    for test in plan.tests:
-        tests.setdefault(test.run.key, []).append(test)
+    tests = by_run(plan.tests)
     for run in plan.runs:
         state = "done" if archive.trained(run) else "to train"
         own = tests.get(run.key, [])
@@ -104,26 +108,50 @@ class Worker:
     say: Say
 
     def work(self, plan: Plan, done: Callable[[PlannedRun], None] | None = None) -> list[str]:
-        """Train and test all that is left; returns a sentence for each failure. `done` hears of each finished run."""
+        """Train and test all that is left; returns a sentence for each failure. `done` hears of each finished run.
+
+        What other commands are at is gone past, and come back to until it is done: by them, or here if they were ended.
+        """
         failures: list[str] = []
-        left = self.archive.left(plan)
-        tests: dict[str, list[PlannedTest]] = {}
-        for test in left.tests:
-            tests.setdefault(test.run.key, []).append(test)
-        waiting = [run for run in plan.runs if run.key in tests or self.archive.trained(run) is None]
-        for number, run in enumerate(waiting, 1):
-            self.say(f"[{number}/{len(waiting)}] {run.key}: {run.describe()}")
-            try:
-                model = self.train(run)
-                for group in together(tests.get(run.key, ())):
-                    self.test(model, group)
-            except (Error, NonFinite, RuntimeError, OSError) as problem:
-                failures.append(f"{run.key} ({run.describe()}): {problem}")
-                self.say(f"failed: {problem}")
-                continue
-            if done is not None:
-                done(run)
+        tests = by_run(self.archive.left(plan).tests)
+        left = [run for run in plan.runs if run.key in tests or self.archive.trained(run) is None]
+        headings = {run.key: f"[{n}/{len(left)}] {run.key}: {run.describe()}" for n, run in enumerate(left, 1)}
+        told = False
+        while left:
+            held = []
+            for run in left:
+                try:
+                    with self.archive.alone(run):
+                        failures += self._finish(run, tests.get(run.key, []), headings[run.key], done)
+                except InUse:
+                    held.append(run)
+            if len(held) == len(left):
+                if not told:
+                    whose = "network that another command is" if len(held) == 1 else "networks that other commands are"
+                    self.say(f"waiting for {len(held)} {whose} training")
+                told = True
+                time.sleep(BETWEEN_LOOKS)
+            left = held
         return failures
+
+    def _finish(
+        self, run: PlannedRun, tests: list[PlannedTest], heading: str, done: Callable[[PlannedRun], None] | None
+    ) -> list[str]:
+        """Train and test what is left by now of a run that nobody else is at; a sentence where that fails."""
+        left = [test for test in tests if self.archive.finding(test) is None]
+        if not left and self.archive.trained(run) is not None:
+            return []  # another command did it meanwhile
+        self.say(heading)
+        try:
+            model = self.train(run)
+            for group in together(left):
+                self.test(model, group)
+        except (Error, NonFinite, RuntimeError, OSError) as problem:
+            self.say(f"failed: {problem}")
+            return [f"{run.key} ({run.describe()}): {problem}"]
+        if done is not None:
+            done(run)
+        return []
 
     def train(self, run: PlannedRun) -> Path:
         """The run's network, trained now unless it is there."""
@@ -131,7 +159,6 @@ class Worker:
         if found is not None:
             return found
         folder = self.archive.run_folder(run)
-        folder.parent.mkdir(parents=True, exist_ok=True)
         running = replace(self.running, pictures_every=0, checkpoint_every=max(500, run.config.iterations // 10))
         begin = time.perf_counter()
         model = train(run.config, folder, running)
@@ -173,6 +200,14 @@ class Worker:
     def device(self) -> torch.device:
         """Where networks are tested."""
         return find_device(self.running.device)
+
+
+def by_run(tests: Iterable[PlannedTest]) -> dict[str, list[PlannedTest]]:
+    """Tests by the key of the run that they measure."""
+    found: dict[str, list[PlannedTest]] = {}
+    for test in tests:
+        found.setdefault(test.run.key, []).append(test)
+    return found
 
 
 def together(tests: Iterable[PlannedTest]) -> list[list[PlannedTest]]:
