@@ -102,6 +102,19 @@ def test_names_stay_what_they_were_so_that_folders_of_earlier_versions_are_used(
         assert (test.run.key, test.key) == ("a45502f68cf3", "bb3dadd768e4")
 
 
+def test_trainings_count_on_from_the_seed_and_share_their_episodes() -> None:
+    scale = MINI.changed(trainings=3)
+    for settings, seeds in (((), {0, 1, 2}), (("seed=5",), {5, 6, 7})):
+        plan = Planner(scale, NOWHERE, settings).plan(select(["kernels", "grid-pascal"]))
+        assert {run.config.seed for run in plan.runs} == seeds
+        assert len(plan.runs) == 3 * 3 + 1  # a grid shows one training
+        assert len(plan.tests) == 3 * 3 * 2
+        assert all(test.seeds == 1 for test in plan.tests)
+    once = Planner(MINI, NOWHERE).plan(select(["kernels"]))
+    assert {run.key for run in once.runs} < {run.key for run in Planner(scale, NOWHERE).plan(select(["kernels"])).runs}
+    assert plan.runs[0].describe().endswith(", seed 5")
+
+
 def test_a_test_of_other_episodes_has_another_name() -> None:
     planner = Planner(MINI, NOWHERE)
     test = planner.test(MINI.setups["pascal"], 1, 1, FINAL)
@@ -115,6 +128,7 @@ def test_a_test_of_other_episodes_has_another_name() -> None:
         (lambda: named("huge"), "No scale is called 'huge'"),
         (lambda: MINI.changed(folds=(4,)), "--folds takes numbers out of 0,1,2,3"),
         (lambda: MINI.changed(folds=(0, 1)), "no classes with enough photographs in fold 0: choose --folds from 1,2,3"),
+        (lambda: MINI.changed(trainings=0), "--trainings must be at least 1"),
         (lambda: MINI.changed(iterations=0), "--iterations must be at least 1"),
         (lambda: places(["/no/such/folder"]), "/no/such/folder does not exist"),
         (lambda: places([], ["/no/such/file"]), "/no/such/file does not exist"),

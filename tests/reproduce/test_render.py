@@ -57,6 +57,30 @@ def test_csv_has_one_line_a_figure(kernels: render.Filled) -> None:
     assert len(ours) == 6
     assert len(rows) == 6 + 12
     assert {row["value"] for row in ours if row["row"] == "SE"} == {"60.0"}
+    assert {row["training_spread"] for row in rows} == {""}
+
+
+def test_several_trainings_are_told_with_their_deviation(tmp_path: Path) -> None:
+    archive, planner = Archive(tmp_path), Planner(MINI.changed(trainings=2), Places({}, {}))
+    for label, mious in (("Linear", (0.50, 0.54)), ("Exponential", (0.50, 0.53)), ("SE", (0.60, 0.63))):
+        for test, miou in zip(
+            planner.cell(table("kernels").row(label), table("kernels").columns[0]), mious, strict=True
+        ):
+            archive.record_test(test, Finding((miou,), (miou,), 0.01, 1.0, 1.0))
+    one = render.filled(table("kernels"), planner, archive)
+    assert "1 shot, 2 trainings of each network, 1,000 episodes, one draw" in render.describe(
+        one.scale, one.table.columns
+    )
+    rows = list(csv.DictReader(io.StringIO(render.comma_separated(one))))
+    assert {row["row"]: row["training_spread"] for row in rows if row["from"] == "ours"} == {
+        "Linear": "2.828",
+        "Exponential": "2.121",
+        "SE": "2.121",
+    }
+    content = json.loads(json.dumps(render.plain(one, "command")))
+    assert content["rows"][2]["columns"][0]["ours"]["networks"] == {"fold 1, seed 0": 60.0, "fold 1, seed 1": 63.0}
+    noise = {check["worse"]: check["noise_of"] for check in content["orderings"]}
+    assert noise == {"Linear": "trainings", "Exponential": "episodes"}
 
 
 def test_json_has_both_figures_and_the_orderings(kernels: render.Filled) -> None:

@@ -35,6 +35,9 @@ def reproduce(
     episodes: Annotated[int | None, typer.Option(help="Test episodes, in place of the scale's.")] = None,
     folds: Annotated[str | None, typer.Option(help="Folds such as 0,1, in place of the scale's.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Draws of test episodes, in place of the scale's.")] = None,
+    trainings: Annotated[
+        int | None, typer.Option(help="Trainings of each network, each from its own seed; cells are their means.")
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -69,7 +72,9 @@ def reproduce(
         return
     find_device(device)  # before any work
     wanted = None if folds is None else numbers("--folds", folds, least=0)
-    chosen = named(scale).changed(iterations=iterations, episodes=episodes, folds=wanted, seeds=seeds)
+    chosen = named(scale).changed(
+        iterations=iterations, episodes=episodes, folds=wanted, seeds=seeds, trainings=trainings
+    )
     where = places(root or (), encoder_weights or (), allow_pickle=allow_pickle)
     exhibits = select(tables or ())
     running = Running(device=device, cache=cache, allow_pickle=allow_pickle)

@@ -114,6 +114,7 @@ class PlannedRun:
         return (
             f"{source.dataset} without fold {source.fold}, {'/'.join(map(str, config.shots))}-shot, "
             f"{config.iterations:,} iterations, {network.encoder}{f' ({variant})' if variant else ''}"
+            f"{f', seed {config.seed}' if config.seed else ''}"
         )
 
 
@@ -187,14 +188,18 @@ class Planner:
         return Plan(self.scale, exhibits, tuple(runs.values()), tuple(tests.values()), reasons, wanted)
 
     def cell(self, row: Row, column: Column) -> tuple[PlannedTest, ...]:
-        """The tests, one a fold, whose mean is the cell; none where the row or the column is not ours to fill."""
+        """The tests, one for each fold and training, whose mean is the cell; none where it is not ours to fill."""
         setup = self.scale.setups.get(column.benchmark)
         if row.changes is None or setup is None or not self._encodable(row.changes):
             return ()
         if column.fold is not None and column.fold not in setup.folds:
             return ()
         folds = setup.folds if column.fold is None else (column.fold,)
-        return tuple(self.test(setup, fold, column.shots, row.changes) for fold in folds)
+        return tuple(
+            self.test(setup, fold, column.shots, row.changes, training)
+            for fold in folds
+            for training in range(self.scale.trainings)
+        )
 
     def setup(self, grid: Grid) -> Setup:
         """What a grid shows: its own benchmark, or the first of the scale where that one is not part of it."""
@@ -207,9 +212,9 @@ class Planner:
         tests = (self.test(setup, fold, model.shots, model.changes) for model in grid.models)
         return tuple(replace(test, episodes=grid.episodes, seeds=1) for test in tests)
 
-    def test(self, setup: Setup, fold: int, shots: int, changes: Changes) -> PlannedTest:
-        """The test of the network with `changes` on one fold."""
-        run = self.run(setup, fold, self.scale.trained_at(shots), changes)
+    def test(self, setup: Setup, fold: int, shots: int, changes: Changes, training: int = 0) -> PlannedTest:
+        """The test of the network with `changes` on one fold; of all its trainings on the same episodes."""
+        run = self.run(setup, fold, self.scale.trained_at(shots), changes, training)
         root = self.places.root(setup.test_on)
         return PlannedTest(
             run=run,
@@ -223,8 +228,11 @@ class Planner:
             options=setup.options,
         )
 
-    def run(self, setup: Setup, fold: int, shots: int, changes: Changes) -> PlannedRun:
-        """The training of the network with `changes`: the paper's recipe without the classes of `fold`."""
+    def run(self, setup: Setup, fold: int, shots: int, changes: Changes, training: int = 0) -> PlannedRun:
+        """A training of the network with `changes`: the paper's recipe without the classes of `fold`.
+
+        training: counted from 0, whose seed is the configuration's own.
+        """
         base = recipe("paper", setup.train_on)
         network = base.network.but(**{**changes, **self.scale.network, "size": setup.size})
         weights = self.places.weights.get(network.encoder)
@@ -240,7 +248,9 @@ class Planner:
             iterations=setup.iterations,
             episodes=self.scale.batch,
         )
-        return PlannedRun(with_settings(config, self.settings), weights.digest if weights else "")
+        config = with_settings(config, self.settings)
+        config = replace(config, seed=config.seed + training)
+        return PlannedRun(config, weights.digest if weights else "")
 
     def runs(self, exhibit: Exhibit) -> Iterable[PlannedRun]:
         """The networks that an exhibit needs, some of them more than once."""

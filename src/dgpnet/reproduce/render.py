@@ -146,12 +146,13 @@ def describe(scale: Scale, columns: Sequence[Column]) -> str:
 
 def _sentence(scale: Scale, setup: Setup) -> str:
     named = ", ".join(_fold(setup, fold) for fold in setup.folds)
-    folds = "all folds" if len(setup.folds) == len(FOLDS) else f"fold{'s' * (len(setup.folds) > 1)} {named}"
+    folds = "all folds" if len(setup.folds) == len(FOLDS) else f"fold{'s' if len(setup.folds) > 1 else ''} {named}"
     shots = "1 shot, and at 5 for tests with more" if scale.five_shot_models else "1 shot"
+    trainings = "" if scale.trainings == 1 else f"{scale.trainings} trainings of each network, "
     seeds = "one draw" if scale.seeds == 1 else f"{scale.seeds} draws"
     return (
         f"Ours: {setup.title}, {folds}, {setup.iterations:,} iterations at {shots}, "
-        f"{setup.episodes:,} episodes, {seeds} of them."
+        f"{trainings}{setup.episodes:,} episodes, {seeds} of them."
     )
 
 
@@ -172,19 +173,19 @@ def _show_delta(delta: float | None) -> str:
 
 
 def comma_separated(one: Filled) -> str:
-    """One line a figure: table, row, column, from, value, spread, half_interval."""
+    """One line a figure: table, row, column, from, value, spread, half_interval, training_spread."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["table", "row", "column", "from", "value", "spread", "half_interval"])
+    writer.writerow(["table", "row", "column", "from", "value", "spread", "half_interval", "training_spread"])
     for row in one.table.rows:
         values = one.values.get(row.label, (None,) * len(one.table.columns))
         for column, figure, value in zip(one.table.columns, row.figures, values, strict=True):
             place = [one.table.name, row.label, column.title]
             if figure is not None:
-                writer.writerow([*place, PAPER, figure.value, _blank(figure.spread), ""])
+                writer.writerow([*place, PAPER, figure.value, _blank(figure.spread), "", ""])
             if value is not None:
-                numbers = [round(value.mean, 3), _blank(value.spread), round(value.half_interval, 3)]
-                writer.writerow([*place, OURS, *numbers])
+                numbers = (value.mean, value.spread, value.half_interval, value.training_spread)
+                writer.writerow([*place, OURS, *map(_blank, numbers)])
     return text.getvalue()
 
 
@@ -223,7 +224,10 @@ def plain(one: Filled, command: str) -> dict[str, Any]:
         "measured_on": describe(one.scale, table.columns),
         "command": command,
         "rows": rows,
-        "orderings": [{**asdict(check), "holds": check.holds} for check in one.checks],
+        "orderings": [
+            {**asdict(check), "noise": check.noise, "noise_of": check.noise_of, "holds": check.holds}
+            for check in one.checks
+        ],
     }
 
 

@@ -54,6 +54,7 @@ class Scale:
     """Benchmarks by the paper's name for them, and what all runs have in common.
 
     seeds: draws of the test episodes for each trained network
+    trainings: networks trained for each fold of a cell, from seeds that follow one another
     five_shot_models: 2 to 10 shots are tested with a network trained at 5 (the paper), or with the one trained at 1
     network: changes to every configuration
     """
@@ -63,6 +64,7 @@ class Scale:
     seeds: int
     five_shot_models: bool
     batch: int = 8
+    trainings: int = 1
     network: Changes = field(default_factory=dict)
 
     def trained_at(self, shots: int) -> int:
@@ -76,9 +78,11 @@ class Scale:
         episodes: int | None = None,
         folds: tuple[int, ...] | None = None,
         seeds: int | None = None,
+        trainings: int | None = None,
     ) -> Scale:
         """The same scale with some numbers replaced in all of its benchmarks."""
-        for name, value in (("iterations", iterations), ("episodes", episodes), ("seeds", seeds)):
+        counts = {"iterations": iterations, "episodes": episodes, "seeds": seeds, "trainings": trainings}
+        for name, value in counts.items():
             if value is not None and value < 1:
                 raise Error(f"The option --{name} must be at least 1, got {value}.")
         if folds is not None and (not folds or not set(folds) <= set(FOLDS)):
@@ -91,7 +95,7 @@ class Scale:
             )
             for name, setup in self.setups.items()
         }
-        return replace(self, setups=setups, seeds=seeds or self.seeds)
+        return replace(self, setups=setups, seeds=seeds or self.seeds, trainings=trainings or self.trainings)
 
 
 FULL = Scale(
