@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,20 @@ def test_the_network_of_a_killed_command_is_taken_over(tmp_path: Path, cache: Pa
     assert len(taken(before)) == NETWORKS - 1
     assert taken(after) == [run]
     assert all(cells(tmp_path))
+
+
+def test_a_run_that_was_begun_with_its_data_elsewhere_goes_on(tmp_path: Path, cache: Path) -> None:
+    archive = Archive(tmp_path)
+    run = Planner(SYNTHETIC.changed(iterations=1, episodes=1), Places({}, {})).plan(select(["kernels"])).runs[0]
+    config = archive.run_folder(run) / "config.json"
+    config.parent.mkdir(parents=True)
+    elsewhere = replace(run.config, sources=(replace(run.config.sources[0], root="/mnt/data"),))
+    config.write_text(elsewhere.to_json(), encoding="utf-8")
+    worker = Worker(archive, Running(device="cpu", cache=cache, quiet=True), lambda text: None)
+    assert worker.train(run).is_file()
+    config.write_text(replace(run.config, rate=0.5).to_json(), encoding="utf-8")
+    archive.move(run)
+    assert "0.5" in config.read_text(encoding="utf-8")  # another run's is not touched
 
 
 def test_what_another_command_is_at_is_waited_for_and_said_once(

@@ -7,11 +7,13 @@ record is written whole, and a run is worked on by whoever holds its lock.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from dgpnet.files import lock, make_folder, read_record, write_record
+from dgpnet.files import atomic, lock, make_folder, read_record, write_record
 from dgpnet.reproduce.plan import Plan, PlannedRun, PlannedTest
+from dgpnet.training.config import TrainConfig
+from dgpnet.training.run import CONFIG
 
 #: Its folders.
 RUNS, TESTS = "runs", "tests"
@@ -51,6 +53,17 @@ class Archive:
         folder = self.run_folder(run)
         model = (read_record(folder / "done.json") or {}).get("model")
         return folder / model if isinstance(model, str) and (folder / model).is_file() else None
+
+    def move(self, run: PlannedRun) -> None:
+        """Let a run that was begun with data or weights in other places, which do not matter, go on from this one's."""
+        path = self.run_folder(run) / CONFIG
+        try:
+            begun = TrainConfig.from_json(path.read_bytes().decode())
+        except (OSError, ValueError):  # not begun, or damaged: training will say so
+            return
+        if begun != run.config and replace(run, config=begun).key == run.key:
+            with atomic(path, sync=True) as temporary:
+                temporary.write_text(run.config.to_json(), encoding="utf-8")
 
     def record_run(self, run: PlannedRun, model: Path, seconds: float) -> None:
         """Mark a run as done."""

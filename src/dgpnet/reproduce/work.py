@@ -160,6 +160,7 @@ class Worker:
             return found
         folder = self.archive.run_folder(run)
         running = replace(self.running, pictures_every=0, checkpoint_every=max(500, run.config.iterations // 10))
+        self.archive.move(run)
         begin = time.perf_counter()
         model = train(run.config, folder, running)
         self.archive.record_run(run, model, time.perf_counter() - begin)
