@@ -17,8 +17,8 @@ from dgpnet.segmenter.calibration import Belief
 
 #: Standard deviation, in log-odds, of how much presence differs from concept to concept.
 DIFFERENT = 1.0
-#: Steps of Newton's method, which needs five.
-STEPS = 20
+#: Steps of Newton's method, which needs five, and how small the last one is.
+STEPS, NEAR = 20, 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +44,10 @@ def kinship(memory: Memory, belief: Belief | None) -> Kinship | None:
     learned = memory.learned[max(names, key=lambda name: int(name.split("_")[0]))]
     assert isinstance(learned, LearnedSimilarity)
     points, shares = (part[0].double().split(learned.points) for part in (learned.x, learned.m))
-    sums = torch.stack([m.mT @ x for x, m in zip(points, shares, strict=True)])  # (K, C, D)
-    shown = torch.stack([m.sum(0) > 0 for m in shares])  # (K, C)
+    # From here on there is little to compute, which a GPU is slower to be told of than a processor is to do.
+    sums = torch.stack([m.mT @ x for x, m in zip(points, shares, strict=True)]).cpu()  # (K, C, D)
+    parts = torch.stack([m.mean(0) for m in shares]).cpu()  # (K, C)
+    shown = parts > 0
     several = shown.sum(0) > 1
     others = F.normalize(sums.sum(0) - sums, dim=-1)
     likeness = (F.normalize(sums, dim=-1) * others).sum(-1)  # (K, C): of each example to the others
@@ -55,11 +57,11 @@ def kinship(memory: Memory, belief: Belief | None) -> Kinship | None:
         prototypes = F.normalize(sums.sum(0), dim=-1)
         for c in several.nonzero()[:, 0].tolist():
             here = shown[:, c]
-            usual = torch.stack([m[:, c].mean() for m in shares])[here].mean()
-            lacking = [_best(points[i], prototypes[c], usual) for i in (~here).nonzero()[:, 0].tolist()]
+            usual = parts[here, c].mean()
+            lacking = [_best(points[i].cpu(), prototypes[c], usual) for i in (~here).nonzero()[:, 0].tolist()]
             without = torch.stack(lacking) if lacking else own.new_zeros(0)
             shift[c] = _shift(likeness[here, c] - own[c], without - own[c], belief)
-    return Kinship(own, several, shift)
+    return Kinship(*(one.to(learned.x.device) for one in (own, several, shift)))
 
 
 def _best(points: Tensor, prototype: Tensor, share: Tensor) -> Tensor:
@@ -80,5 +82,8 @@ def _shift(there: Tensor, lacking: Tensor, belief: Belief) -> Tensor:
     for _ in range(STEPS):
         chance = torch.sigmoid(z + shift)
         slope = (truth - chance).sum() - shift / DIFFERENT**2
-        shift = shift + slope / ((chance * (1 - chance)).sum() + 1 / DIFFERENT**2)
+        step = slope / ((chance * (1 - chance)).sum() + 1 / DIFFERENT**2)
+        shift = shift + step
+        if abs(step) < NEAR:
+            break
     return shift
