@@ -26,7 +26,7 @@ from dgpnet.files import Journal
 from dgpnet.metrics import rank_correlation
 from dgpnet.network.dgpnet import DGPNet
 from dgpnet.segmenter.calibration import Calibration, Curve
-from dgpnet.segmenter.segmentation import Maps, render
+from dgpnet.segmenter.segmentation import Maps, judge, render
 from tests.capability import needs_half
 from tests.damage import Damage, damage
 
@@ -58,7 +58,8 @@ def one_by_one(
         target = np.where(truth == 255, 255, truth == episode.class_id)
         log_odds = logits[0, 1:] - logits[0, :1]
         maps = Maps(log_odds, torch.zeros_like(log_odds[0]), torch.zeros_like(log_odds))
-        rendered = render(maps, np.zeros((*truth.shape, 3), np.uint8), Legend.of(["class"]), HONEST)
+        (judged,) = judge([maps], HONEST)
+        rendered = render(maps, judged, np.zeros((*truth.shape, 3), np.uint8), Legend.of(["class"]), HONEST)
         found.append((episode.class_id, resized.argmax(0).numpy(), target, rendered.score, rendered.uncertainty))
     return found
 

@@ -1,5 +1,7 @@
 import io
 import re
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,20 +12,32 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from dgpnet.annotations.legend import Legend
+from dgpnet.network.graphs import Call, Graphs
 from dgpnet.segmenter import segmentation
 from dgpnet.segmenter.calibration import Belief, Calibration, Curve
 from dgpnet.segmenter.kinship import Kinship
 from dgpnet.segmenter.segmentation import EVERYTHING, Maps, Segmentation, enlarge, judge, resample
 from dgpnet.segmenter.segmentation import render as render_on
+from tests.replayed import Replayed
 
 
 def maps(classes: int = 2, size: tuple[int, int] = (8, 12)) -> Maps:
     return Maps(3 * torch.randn(classes, *size), torch.rand(size), torch.rand(classes, *size))
 
 
-def render(found: Maps, size: tuple[int, ...], calibration: Calibration, **options: float) -> Segmentation:
+def render(
+    found: Maps,
+    size: tuple[int, ...],
+    calibration: Calibration,
+    *,
+    kin: Kinship | None = None,
+    min_likeness: float = 0.0,
+    **options: float,
+) -> Segmentation:
     legend = Legend.of([f"class {c}" for c in range(1, len(found.log_odds) + 1)])
-    return render_on(found, np.zeros((*size, 3), np.uint8), legend, calibration, **options)
+    photo = np.zeros((*size, 3), np.uint8)
+    (judged,) = judge([found], calibration, kin=kin, **options)
+    return render_on(found, judged, photo, legend, calibration, min_likeness=min_likeness, **options)
 
 
 #: Presence by likeness alone, above one half where that is above its kin's; quality by overlap alone, without a floor.
@@ -204,5 +218,44 @@ def test_a_notebook_shows_the_photograph_with_what_was_found():
     with Image.open(io.BytesIO(large._repr_png_())) as picture:
         assert picture.size == (600, 800)
     red = Legend(("mug",), (1,), ((255, 0, 0),))
-    drawn = np.asarray(render_on(maps(1), np.zeros((8, 12, 3), np.uint8), red, Calibration()).overlay())
+    given_maps = maps(1)
+    (judged,) = judge([given_maps], Calibration())
+    found = render_on(given_maps, judged, np.zeros((8, 12, 3), np.uint8), red, Calibration())
+    drawn = np.asarray(found.overlay())
     assert drawn[..., 0].any() and not drawn[..., 1:].any()
+
+
+@pytest.mark.parametrize("call", [Replayed, *([lambda: Graphs(8)] if torch.cuda.is_available() else [])])
+@pytest.mark.parametrize("classes", [1, 2])
+def test_judged_and_enlarged_by_a_graph_it_is_the_same(call: Callable[[], Call], classes: int) -> None:
+    device = "cpu" if call is Replayed else "cuda"
+    quick = call()
+    curves = Calibration(
+        1.3, Curve((0.1, 0.6), (0.2, 0.9)), Curve((0.2, 0.5), (0.1, 0.4)), Curve((0.3, 0.9), (0.2, 0.8))
+    )
+    believing = replace(curves, presence=BELIEVING.presence, quality=BELIEVING.quality)
+    for round_ in range(3):
+        for calibration in (curves, believing):
+            for kin in (
+                None,
+                Kinship(*(part[:classes].to(device) for part in (KIN.own, KIN.several, KIN.shift + round_))),
+            ):
+                several = [maps(classes).each(lambda one: one.to(device)) for _ in range(3)]
+                for options in ({}, {"threshold": 0.3}, {"keep_all": True}):
+                    found = judge(several, calibration, kin=kin, call=quick, **options)
+                    for one, other in zip(found, judge(several, calibration, kin=kin, **options), strict=True):
+                        assert {**vars(one), "uncertainty": None} == {**vars(other), "uncertainty": None}
+                        np.testing.assert_array_equal(one.uncertainty, other.uncertainty)
+                for keep in (EVERYTHING, ["mask"], ["mask", "uncertainty"]):
+                    for size in ((20, 30), (9, 30)):
+                        given = enlarge(several[0], size, calibration, keep=keep, call=quick)
+                        plain = enlarge(several[0], size, calibration, keep=keep)
+                        assert list(given) == list(plain) and all(torch.equal(given[n], plain[n]) for n in plain)
+
+
+def test_what_is_done_in_bands_is_never_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segmentation, "BAND", 60)
+    quick, given = Replayed(), maps()
+    judge([given], Calibration(), call=quick)
+    enlarge(given, (40, 30), Calibration(), call=quick)
+    assert quick.calls == 0

@@ -20,7 +20,8 @@ from dgpnet.benchmark import floor, naive
 from dgpnet.benchmark.naive import TOTAL
 from dgpnet.benchmark.timing import Ceilings, Effort, Stopwatch, measure, measure_laps, peak_memory
 from dgpnet.network import DGPNet, Memory, mask_stem
-from dgpnet.network.fast import Graph, Predictor, Several
+from dgpnet.network.fast import Predictor
+from dgpnet.network.graphs import Graph, Several
 
 #: Photographs that are rendered.
 DIFFERENT = 12

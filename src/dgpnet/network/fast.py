@@ -11,12 +11,8 @@ from __future__ import annotations
 import copy
 import itertools
 import os
-import threading
-import weakref
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
-from typing import Any, Generic, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -25,12 +21,11 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from dgpnet import processor
 from dgpnet.network.dgpnet import Answer, DGPNet, Memory, Points, check_photos, check_support
 from dgpnet.network.fused import Foldable, FusedConv
+from dgpnet.network.graphs import Call, Graphs, Several, directly
 from dgpnet.network.prepared import PreparedConv, PreparedWeights, available, values
 
-#: Graphs that a predictor keeps; the one unused for longest goes first.
-GRAPHS = 16
-#: Calls before a function is captured, in which libraries make up their minds.
-WARM_UP = 3
+#: Graphs that a predictor keeps of the network, and of what is made of its answers.
+GRAPHS, FURTHER = 16, 8
 
 
 def fold(network: DGPNet) -> DGPNet:
@@ -77,63 +72,6 @@ def half_pays(device: torch.device) -> bool:
     return device.type == "cpu" and available() and processor.half_pays()
 
 
-class Tensors(Protocol):
-    """A value made of tensors."""
-
-    def each(self, change: Callable[[Tensor], Tensor]) -> Self:
-        """The same value of changed tensors."""
-
-
-class Several(tuple[Tensor, ...]):
-    """Some tensors."""
-
-    def each(self, change: Callable[[Tensor], Tensor]) -> Several:
-        """The same, each changed."""
-        return Several(map(change, self))
-
-
-Found = TypeVar("Found", bound=Tensors)
-
-
-class Graph(Generic[Found]):
-    """A function of tensors with fixed shapes, captured once and replayed. Whoever calls it holds a lock: its buffers
-    are shared by all who do.
-
-    inputs: what differs from call to call. state: what often stays the same, and is then not copied again.
-    """
-
-    def __init__(self, function: Callable[..., Found], inputs: Sequence[Tensor], state: Sequence[Tensor] = ()) -> None:
-        """function: takes inputs and state, one after the other."""
-        self.inputs, self.state = tuple(t.clone() for t in inputs), tuple(t.clone() for t in state)
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(WARM_UP):
-                function(*self.inputs, *self.state)
-        torch.cuda.current_stream().wait_stream(side)
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):  # other threads may go on
-            self.found = function(*self.inputs, *self.state)
-        self.done = torch.cuda.Event()
-        self.done.record()
-        self.owner: Callable[[], object] = lambda: None
-
-    def __call__(self, *inputs: Tensor, state: Sequence[Tensor] = (), owner: object = None) -> Found:
-        """What the function gives. owner: whose state it is; copied where it was another's."""
-        stream = torch.cuda.current_stream()
-        stream.wait_event(self.done)  # the last call may have been on another stream
-        for buffer, value in zip(self.inputs, inputs, strict=True):
-            buffer.copy_(value, non_blocking=True)
-        if state and self.owner() is not owner:
-            for buffer, value in zip(self.state, state, strict=True):
-                buffer.copy_(value, non_blocking=True)
-            self.owner = weakref.ref(owner)
-        self.graph.replay()
-        found = self.found.each(torch.clone)  # the next replay writes over it
-        self.done.record(stream)
-        return found
-
-
 class Predictor:
     """A network made ready for predicting: `learn`, `extend`, `predict` and `answer` as `DGPNet` has them.
 
@@ -161,9 +99,9 @@ class Predictor:
         if ready:
             prepare(self.network.encoder.project)
         self._capture = graphs and device.type == "cuda"
-        # None for what was asked once: capturing takes as long as thirty calls, and once is no habit.
-        self._graphs: OrderedDict[Hashable, Graph[Any] | None] = OrderedDict()
-        self._lock = threading.Lock()
+        self._call: Call = Graphs(GRAPHS) if self._capture else directly
+        #: For functions of the answers. Apart, since what is made at photographs' own sizes comes in many shapes.
+        self.further: Call = Graphs(FURTHER) if self._capture else directly
 
     def learn(self, photos: Tensor, masks: Tensor, *, budget: int | None = None) -> Memory:
         check_support(photos, masks)
@@ -271,31 +209,6 @@ class Predictor:
     def _ready(self, photos: Tensor) -> Tensor:
         flat = photos.flatten(0, -4) if photos.dim() > 4 else photos
         return flat.to(self.dtype, memory_format=torch.channels_last).view(photos.shape)
-
-    def _call(
-        self,
-        kind: Hashable,
-        function: Callable[..., Found],
-        inputs: Sequence[Tensor],
-        state: Sequence[Tensor] = (),
-        owner: object = None,
-    ) -> Found:
-        """The function's result, on CUDA through the graph that all calls of this kind and these shapes share."""
-        if not self._capture:
-            return function(*inputs, *state)
-        key = kind, *(tensor.shape for tensor in (*inputs, *state))
-        with self._lock:
-            first = key not in self._graphs
-            graph = self._graphs.pop(key, None)
-            if graph is None and not first:
-                graph = Graph(function, inputs, state)
-            self._graphs[key] = graph  # the newest comes last
-            while len(self._graphs) > GRAPHS:
-                self._graphs.popitem(last=False)
-            if graph is not None:
-                found: Found = graph(*inputs, state=state, owner=owner)
-                return found
-        return function(*inputs, *state)
 
 
 def _shape(memory: Memory) -> tuple[Hashable, ...]:

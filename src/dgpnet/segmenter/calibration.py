@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -37,7 +38,7 @@ class Curve:
         """values: any shape, float -> the same shape."""
         if self == Curve():
             return values
-        x, y = (torch.tensor(knots, dtype=values.dtype, device=values.device) for knots in (self.x, self.y))
+        x, y = (_on(knots, values.dtype, values.device) for knots in (self.x, self.y))
         if len(self.x) == 1:
             return y.expand(values.shape)
         values = values.clamp(self.x[0], self.x[-1]).contiguous()
@@ -48,6 +49,12 @@ class Curve:
     def from_zero(self) -> Curve:
         """The same curve, which below its lowest knot goes straight to (0, 0)."""
         return Curve((0.0, *self.x), (0.0, *self.y)) if self.x[0] > 0 else self
+
+
+@cache
+def _on(knots: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The knots as a tensor. Kept for good: captured graphs read it where it lies."""
+    return torch.tensor(knots, dtype=dtype, device=device)
 
 
 class Evidence(NamedTuple):

@@ -319,23 +319,32 @@ class Concept:
     ) -> list[Segmentation]:
         small = iter(self.maps([prepared for _, prepared in group if prepared is not None], batch=batch))
         maps = [self.maps_of_tiles(photo) if prepared is None else next(small) for photo, prepared in group]
+        judged = self.judge(maps, threshold=how.threshold, keep_all=how.keep_all)
         return [
             render(
                 one,
+                sure,
                 photo,
                 self.legend,
                 self.segmenter.calibration,
-                kin=self.kin,
                 threshold=how.threshold,
                 min_likeness=how.min_likeness,
                 keep_all=how.keep_all,
+                call=self.segmenter.engine.further,
             )
-            for one, (photo, _) in zip(maps, group, strict=True)
+            for one, sure, (photo, _) in zip(maps, judged, group, strict=True)
         ]
 
     def judge(self, maps: Sequence[Maps], *, threshold: float | None = None, keep_all: bool = False) -> list[Judged]:
         """How sure it is of what it saw in photographs; see `segmentation.judge`."""
-        return judge(maps, self.segmenter.calibration, threshold=threshold, kin=self.kin, keep_all=keep_all)
+        return judge(
+            maps,
+            self.segmenter.calibration,
+            threshold=threshold,
+            kin=self.kin,
+            keep_all=keep_all,
+            call=self.segmenter.engine.further,
+        )
 
     def prepare(self, photo: NDArray[np.uint8] | Image.Image) -> Prepared:
         """A photograph, (H, W, 3) or in RGB, at the sizes at which it is seen."""

@@ -16,6 +16,7 @@ from torch import Tensor
 from dgpnet.images import MAX_PIXELS, read_photo
 from dgpnet.network import Config, Memory, Points
 from dgpnet.network.fast import Predictor
+from dgpnet.network.graphs import Call
 from dgpnet.segmenter.segmentation import Maps
 from dgpnet.segmenter.streams import batches
 from dgpnet.segmenter.support import Prepared, Shot, as_input, padded, prepare
@@ -66,6 +67,11 @@ class Engine:
     @property
     def device(self) -> torch.device:
         return self.predictor.device
+
+    @property
+    def further(self) -> Call:
+        """How to call functions of what was found."""
+        return self.predictor.further
 
     def batch(self, classes: int) -> int:
         """How many photographs to take through the network at once."""

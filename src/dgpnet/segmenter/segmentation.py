@@ -16,6 +16,7 @@ from torch import Tensor
 
 from dgpnet.annotations.legend import Legend
 from dgpnet.network.dgpnet import Answer
+from dgpnet.network.graphs import Call, Several, directly
 from dgpnet.pictures import Picture, overlay
 from dgpnet.segmenter.calibration import NOTHING, PRESENT, Calibration, Evidence, expected_iou, overlaps
 from dgpnet.segmenter.coupling import leaning
@@ -157,22 +158,22 @@ EVERYTHING = frozenset({"mask", "probability", "uncertainty", "novelty"})
 
 def render(
     maps: Maps,
+    judged: Judged,
     photo: NDArray[np.uint8],
     legend: Legend,
     calibration: Calibration,
     *,
-    kin: Kinship | None = None,
     threshold: float | None = None,
     min_likeness: float = 0.0,
     keep_all: bool = False,
+    call: Call = directly,
 ) -> Segmentation:
     """Labels, probabilities, uncertainty and novelty at the size of the photograph (H, W, 3), and the scores.
 
-    kin: of the concept that the maps are of · threshold: the probability that a class needs to be given to a pixel; by
-    default more than the background has · min_likeness, keep_all: see `leave_out`.
+    judged: what `judge` said of the maps · threshold: the probability that a class needs to be given to a pixel; by
+    default more than the background has · min_likeness, keep_all: see `leave_out` · call: see `judge`.
     """
-    (judged,) = judge([maps], calibration, threshold=threshold, kin=kin, keep_all=keep_all)
-    found = enlarge(maps, (photo.shape[0], photo.shape[1]), calibration, threshold=threshold)
+    found = enlarge(maps, (photo.shape[0], photo.shape[1]), calibration, threshold=threshold, call=call)
     arrays = {name: values.cpu().numpy() for name, values in found.items()}
     leave_out(arrays["mask"], judged, min_likeness=min_likeness, keep_all=keep_all)
     return Segmentation(
@@ -206,16 +207,18 @@ def judge(
     threshold: float | None = None,
     kin: Kinship | None = None,
     keep_all: bool = False,
+    call: Call = directly,
 ) -> list[Judged]:
     """Scores of photographs, neighbours of one size in one go: a few calls and copies for a whole batch.
 
     At the network's resolution: enlarging the maps adds no knowledge, and would cost a large photograph seconds.
-    kin: of the concept that the maps are of; without it nothing is known of presence · keep_all: as for `leave_out`.
+    kin: of the concept that the maps are of; without it nothing is known of presence · keep_all: as for `leave_out` ·
+    call: how to call what is done in one band, where a GPU has a quicker way.
     """
     return [
         judged
         for _, alike in groupby(maps, lambda one: one.log_odds.shape)
-        for judged in _judge(list(alike), calibration, threshold, kin, keep_all)
+        for judged in _judge(list(alike), calibration, threshold, kin, keep_all, call)
     ]
 
 
@@ -240,18 +243,34 @@ class Weighed(NamedTuple):
 
 
 def weigh(maps: Sequence[Maps], calibration: Calibration, *, threshold: float | None = None) -> Weighed:
-    """In bands of rows, so that memory is bounded."""
-    classes, height, width = maps[0].log_odds.shape
+    """Photographs of one size."""
+    return _weigh(*_together(maps), calibration, threshold)
+
+
+def _together(maps: Sequence[Maps]) -> tuple[Tensor, Tensor, Tensor]:
+    """Log-odds and likeness (C, N, h, w), novelty (N, h, w)."""
     log_odds, likeness = (_stacked([getattr(one, name) for one in maps], 1) for name in ("log_odds", "likeness"))
-    novelty = _stacked([one.novelty for one in maps], 0).mean((1, 2), dtype=torch.float64)
-    expected = novelty.new_zeros(len(maps), classes, 2)
+    return log_odds, likeness, _stacked([one.novelty for one in maps], 0)
+
+
+def _rows(count: int, classes: int, width: int) -> int:
+    """How many rows of so many photographs a band has."""
+    return max(1, BAND // (count * width * EACH * (classes + 1)))
+
+
+def _weigh(
+    log_odds: Tensor, likeness: Tensor, novelty: Tensor, calibration: Calibration, threshold: float | None
+) -> Weighed:
+    """What `_together` gave, in bands of rows, so that memory is bounded."""
+    classes, count, height, width = log_odds.shape
+    novelty = novelty.mean((1, 2), dtype=torch.float64)
+    expected = novelty.new_zeros(count, classes, 2)
     doubt = torch.zeros_like(novelty)
     # Of what was found: likeness, pixels, and their probability; of all pixels: likeness by their probability.
-    alike, found, sure, nearly, chance = (novelty.new_zeros(len(maps), classes) for _ in range(5))
+    alike, found, sure, nearly, chance = (novelty.new_zeros(count, classes) for _ in range(5))
     bands: list[Tensor] = []
     lean = _leaning(log_odds, calibration)
-    rows = max(1, BAND // (len(maps) * width * EACH * (classes + 1)))
-    for part in _bands(height, rows):
+    for part in _bands(height, _rows(count, classes, width)):
         band, like = log_odds[:, :, part], likeness[:, :, part]
         probability = calibration.probability(band)
         label = labels(band, calibration, threshold, _resampled(lean, (height, width), part)).long()
@@ -279,36 +298,55 @@ def weigh(maps: Sequence[Maps], calibration: Calibration, *, threshold: float | 
 
 
 def _judge(
-    maps: list[Maps], calibration: Calibration, threshold: float | None, kin: Kinship | None, keep_all: bool
+    maps: list[Maps],
+    calibration: Calibration,
+    threshold: float | None,
+    kin: Kinship | None,
+    keep_all: bool,
+    call: Call,
 ) -> list[Judged]:
     classes, height, width = maps[0].log_odds.shape
-    weighed = weigh(maps, calibration, threshold=threshold)
-    presence, scores = _believed(weighed.evidence, weighed.found, calibration, kin, keep_all)
-    # Of all classes together: each counts by its expected union.
-    unions = weighed.overlaps[..., 1] + NOTHING * height * width
-    together = (
-        calibration.rated(expected_iou(weighed.overlaps.sum(1), height * width))
-        if calibration.quality is None or kin is None
-        else (scores * unions).sum(1) / unions.sum(1)
-    )
-    single = torch.stack([together, weighed.uncertainty, weighed.novelty, 1 - (1 - presence).prod(1)], 1)
-    numbers = torch.cat([single, weighed.likeness, scores, presence], 1).tolist()
+    inputs = _together(maps)
+
+    def weighed(log_odds: Tensor, likeness: Tensor, novelty: Tensor, *kin: Tensor) -> Several:
+        found = _weigh(log_odds, likeness, novelty, calibration, threshold)
+        return Several((found.levels, _numbers(found, calibration, kin, keep_all, height * width)))
+
+    known = () if kin is None else tuple(one.to(inputs[0].device) for one in (kin.own, kin.several, kin.shift))
+    in_one = call if height <= _rows(len(maps), classes, width) else directly
+    levels, numbers = in_one(("judge", calibration, threshold, keep_all), weighed, [*inputs, *known])
     judged = []
-    for level, (score, doubt, novel, there, like, *rest) in zip(weighed.levels.cpu().numpy(), numbers, strict=True):
+    for level, row in zip(levels.cpu().numpy(), numbers.tolist(), strict=True):
+        score, doubt, novel, there, like, *rest = row
         each = [tuple(rest[i * classes : (i + 1) * classes]) for i in range(3)]
         class_likeness, class_scores, class_presence = each
         judged.append(Judged(level, score, doubt, novel, like, there, class_scores, class_likeness, class_presence))
     return judged
 
 
+def _numbers(weighed: Weighed, calibration: Calibration, kin: Sequence[Tensor], keep_all: bool, pixels: int) -> Tensor:
+    """Of N photographs (N, 5 + 3 C): score, uncertainty, novelty, presence and likeness of all, and of each class its
+    likeness, score and presence. kin: the parts of a `Kinship`; none where nothing is known."""
+    presence, scores = _believed(weighed.evidence, weighed.found, calibration, kin, keep_all)
+    # Of all classes together: each counts by its expected union.
+    unions = weighed.overlaps[..., 1] + NOTHING * pixels
+    together = (
+        calibration.rated(expected_iou(weighed.overlaps.sum(1), pixels))
+        if calibration.quality is None or not kin
+        else (scores * unions).sum(1) / unions.sum(1)
+    )
+    single = torch.stack([together, weighed.uncertainty, weighed.novelty, 1 - (1 - presence).prod(1)], 1)
+    return torch.cat([single, weighed.likeness, scores, presence], 1)
+
+
 def _believed(
-    evidence: Evidence, found: Tensor, calibration: Calibration, kin: Kinship | None, keep_all: bool
+    evidence: Evidence, found: Tensor, calibration: Calibration, kin: Sequence[Tensor], keep_all: bool
 ) -> tuple[Tensor, Tensor]:
     """Presence and score of each class, (N, C) each. Where a class is left out or was not found, the score is that of
     an empty mask: the probability that this is right."""
-    if kin is None or calibration.presence is None or calibration.quality is None:
+    if not kin or calibration.presence is None or calibration.quality is None:
         return torch.ones_like(evidence.overlap), calibration.rated(evidence.overlap)
-    own, several, shift = (one.to(evidence.overlap.device) for one in (kin.own, kin.several, kin.shift))
+    own, several, shift = kin
     relative = evidence._replace(likeness=evidence.likeness - own)
     presence = calibration.presence(relative, several, shift)
     score = calibration.quality(relative, several)
@@ -323,24 +361,45 @@ def enlarge(
     *,
     threshold: float | None = None,
     keep: Collection[str] = EVERYTHING,
+    call: Call = directly,
 ) -> dict[str, Tensor]:
-    """Those maps that are named in `keep`, at `size` (H, W), types as in `Segmentation`."""
+    """Those maps that are named in `keep`, at `size` (H, W), types as in `Segmentation`. call: see `judge`."""
     classes, (height, width) = len(maps.log_odds), size
-    lean = _leaning(maps.log_odds, calibration)
-    labels_alone = classes if lean is None else 2 * classes
-    rows = max(1, BAND // (width * (labels_alone if set(keep) == {"mask"} else EACH * (classes + 1))))
-    bands: list[dict[str, Tensor]] = []
-    for band in _bands(height, rows):
-        log_odds = resample(maps.log_odds, size, band)
-        label = labels(log_odds, calibration, threshold, _resampled(lean, size, band))
-        found = {"mask": label}
-        if "probability" in keep or "uncertainty" in keep:
-            found["probability"] = calibration.probability(log_odds)
-            found["uncertainty"] = calibration.uncertainty(found["probability"], label.long())
-        if "novelty" in keep:
-            found["novelty"] = resample(maps.novelty[None], size, band)[0]
-        bands.append({name: found[name] for name in keep})
-    return {name: torch.cat([band[name] for band in bands], -2) if len(bands) > 1 else bands[0][name] for name in keep}
+    several = 2 if classes > 1 else 1
+    rows = max(1, BAND // (width * (several * classes if set(keep) == {"mask"} else EACH * (classes + 1))))
+    names = tuple(keep)
+
+    def enlarged(log_odds: Tensor, novelty: Tensor) -> Several:
+        lean = _leaning(log_odds, calibration)
+        bands = [
+            _band(log_odds, novelty, lean, size, part, calibration, threshold, names) for part in _bands(height, rows)
+        ]
+        return Several(torch.cat(parts, -2) if len(bands) > 1 else parts[0] for parts in zip(*bands, strict=True))
+
+    in_one = call if height <= rows else directly
+    found = in_one(("enlarge", calibration, threshold, names, size), enlarged, [maps.log_odds, maps.novelty])
+    return dict(zip(names, found, strict=True))
+
+
+def _band(
+    log_odds: Tensor,
+    novelty: Tensor,
+    lean: Tensor | None,
+    size: tuple[int, int],
+    rows: slice,
+    calibration: Calibration,
+    threshold: float | None,
+    names: Sequence[str],
+) -> list[Tensor]:
+    """The maps of these names in some rows."""
+    odds = resample(log_odds, size, rows)
+    found = {"mask": labels(odds, calibration, threshold, _resampled(lean, size, rows))}
+    if "probability" in names or "uncertainty" in names:
+        found["probability"] = calibration.probability(odds)
+        found["uncertainty"] = calibration.uncertainty(found["probability"], found["mask"].long())
+    if "novelty" in names:
+        found["novelty"] = resample(novelty[None], size, rows)[0]
+    return [found[name] for name in names]
 
 
 def _bands(height: int, rows: int) -> list[slice]:

@@ -316,6 +316,7 @@ class Stages:
             self.concept.segmenter.calibration,
             threshold=self.options.threshold,
             keep=["mask", "uncertainty"] if self.options.uncertainty else ["mask"],
+            call=self.concept.segmenter.engine.further,
         )
         uncertainty = (found["uncertainty"] * 255).round().byte().cpu().numpy() if self.options.uncertainty else None
         mask = found["mask"].cpu().numpy()

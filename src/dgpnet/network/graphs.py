@@ -1,0 +1,135 @@
+"""Functions of tensors on CUDA: captured once, and replayed without Python's and the driver's price for each kernel."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+import torch
+from torch import Tensor
+
+#: Calls before a function is captured, in which libraries make up their minds.
+WARM_UP = 3
+
+
+class Tensors(Protocol):
+    """A value made of tensors."""
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """The same value of changed tensors."""
+
+
+class Several(tuple[Tensor, ...]):
+    """Some tensors."""
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Several:
+        """The same, each changed."""
+        return Several(map(change, self))
+
+
+Found = TypeVar("Found", bound=Tensors)
+
+
+class Graph(Generic[Found]):
+    """A function of tensors with fixed shapes, captured once and replayed. Whoever calls it holds a lock: its buffers
+    are shared by all who do.
+
+    inputs: what differs from call to call. state: what often stays the same, and is then not copied again.
+    """
+
+    def __init__(self, function: Callable[..., Found], inputs: Sequence[Tensor], state: Sequence[Tensor] = ()) -> None:
+        """function: takes inputs and state, one after the other."""
+        self.inputs, self.state = tuple(t.clone() for t in inputs), tuple(t.clone() for t in state)
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(WARM_UP):
+                function(*self.inputs, *self.state)
+        torch.cuda.current_stream().wait_stream(side)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):  # other threads may go on
+            self.found = function(*self.inputs, *self.state)
+        self.done = torch.cuda.Event()
+        self.done.record()
+        self.owner: Callable[[], object] = lambda: None
+
+    def __call__(self, *inputs: Tensor, state: Sequence[Tensor] = (), owner: object = None) -> Found:
+        """What the function gives. owner: whose state it is; copied where it was another's."""
+        stream = torch.cuda.current_stream()
+        stream.wait_event(self.done)  # the last call may have been on another stream
+        for buffer, value in zip(self.inputs, inputs, strict=True):
+            buffer.copy_(value, non_blocking=True)
+        if state and self.owner() is not owner:
+            for buffer, value in zip(self.state, state, strict=True):
+                buffer.copy_(value, non_blocking=True)
+            self.owner = weakref.ref(owner)
+        self.graph.replay()
+        found = self.found.each(torch.clone)  # the next replay writes over it
+        self.done.record(stream)
+        return found
+
+
+class Call(Protocol):
+    """A way of calling functions of tensors."""
+
+    def __call__(
+        self,
+        kind: Hashable,
+        function: Callable[..., Found],
+        inputs: Sequence[Tensor],
+        state: Sequence[Tensor] = (),
+        owner: object = None,
+    ) -> Found:
+        """What `function(*inputs, *state)` gives.
+
+        kind: equal for functions that give the same for the same tensors, and never for others. It must hold on to
+        whatever tensors they take besides inputs and state · state, owner: see `Graph`.
+        """
+
+
+def directly(
+    kind: Hashable,
+    function: Callable[..., Found],
+    inputs: Sequence[Tensor],
+    state: Sequence[Tensor] = (),
+    owner: object = None,
+) -> Found:
+    """A `Call` that does just that."""
+    return function(*inputs, *state)
+
+
+class Graphs:
+    """A `Call` through graphs: those of one kind and of the same shapes share one, and take turns."""
+
+    def __init__(self, limit: int) -> None:
+        """limit: how many are kept; the one unused for longest goes first."""
+        self._limit = limit
+        # None for what was asked once: capturing takes as long as thirty calls, and once is no habit.
+        self._graphs: OrderedDict[Hashable, Graph[Any] | None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __call__(
+        self,
+        kind: Hashable,
+        function: Callable[..., Found],
+        inputs: Sequence[Tensor],
+        state: Sequence[Tensor] = (),
+        owner: object = None,
+    ) -> Found:
+        """As `Call` says."""
+        key = kind, *(tensor.shape for tensor in (*inputs, *state))
+        with self._lock:
+            first = key not in self._graphs
+            graph = self._graphs.pop(key, None)
+            if graph is None and not first:
+                graph = Graph(function, inputs, state)
+            self._graphs[key] = graph  # the newest comes last
+            while len(self._graphs) > self._limit:
+                self._graphs.popitem(last=False)
+            if graph is not None:
+                found: Found = graph(*inputs, state=state, owner=owner)
+                return found
+        return function(*inputs, *state)
