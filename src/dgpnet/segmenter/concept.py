@@ -348,7 +348,7 @@ class Concept:
 
     def prepare(self, photo: NDArray[np.uint8] | Image.Image) -> Prepared:
         """A photograph, (H, W, 3) or in RGB, at the sizes at which it is seen."""
-        return prepare(photo, *(view.engine.config for view in self.views))
+        return prepare(photo, *(view.engine.config for view in self.views), device=self.segmenter.device)
 
     def maps(self, photos: Sequence[Prepared], *, batch: int = 1) -> list[Maps]:
         """What is seen in photographs, at the network's own resolution; see `views.look`."""
@@ -394,7 +394,8 @@ class Concept:
             2
         """
         configs = [view.engine.config for view in self.views]
-        several, _ = read_examples(photos, masks, self.classes, *configs, first=self.examples)
+        device = self.segmenter.device
+        several, _ = read_examples(photos, masks, self.classes, *configs, device=device, first=self.examples)
         origins = self.origins + tuple(shot.origin for shot in several[0])
         views = tuple(view.extended(shots) for view, shots in zip(self.views, several, strict=True))
         shots = self.shots and tuple((*old, *new) for old, new in zip(self.shots, several, strict=True))

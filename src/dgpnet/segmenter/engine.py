@@ -83,7 +83,7 @@ class Engine:
 
     def read(self, source: ImageSource, max_pixels: int = MAX_PIXELS) -> Prepared:
         """Decode a photograph and bring it to the network's size."""
-        return prepare(read_photo(source, max_pixels=max_pixels), self.config)
+        return prepare(read_photo(source, max_pixels=max_pixels), self.config, device=self.device)
 
     def as_input(self, photos: Sequence[NDArray[np.uint8]], *, count: int = 1) -> Tensor:
         """(h, w, 3) uint8 each -> (N, 3, H, W) normalised and padded, N ≥ count, on the network's device."""

@@ -124,7 +124,8 @@ class Segmenter:
         fit, seconds = checks.flag("fit", fit), checks.number("fit_seconds", fit_seconds, 0, fitting.LONGEST)
         config = self.network.config
         seen = fitting.sizes(config) if fit else (config.size,)
-        several, legend = read_examples(photos, masks, classes, *(config.but(size=size) for size in seen))
+        configs = [config.but(size=size) for size in seen]
+        several, legend = read_examples(photos, masks, classes, *configs, device=self.device)
         shots = dict(zip(seen, several, strict=True))
         origins = tuple(shot.origin for shot in shots[config.size])
         check_shown(origins, legend.names)

@@ -99,7 +99,7 @@ def look(segmenter: Segmenter, photo: ImageSource, *, max_pixels: int = MAX_PIXE
     """
     pixels = read_photo(photo, max_pixels=max_pixels)
     engine = segmenter.engine
-    small = prepare(pixels, engine.config).photo
+    small = prepare(pixels, engine.config, device=engine.device).photo
     inside = (small.shape[0], small.shape[1])
     features = engine.predictor.encode(engine.as_input([small]))
     colours = torch.from_numpy(_lab(resize_photo(pixels, (GRID, GRID)))).permute(2, 0, 1)

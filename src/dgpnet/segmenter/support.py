@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,8 @@ from torch import Tensor
 from dgpnet.annotations.legend import Legend
 from dgpnet.checks import each, names, path_of
 from dgpnet.errors import Error, Notice
-from dgpnet.images import IGNORE, MEAN, STD, distinct, photo_size, read_mask, read_photo, resize_mask, resize_photo
+from dgpnet.images import IGNORE, MEAN, STD, distinct, photo_size, read_mask, read_photo, resize_mask
+from dgpnet.segmenter.resizing import CPU, resized
 from dgpnet.segmenter.streams import ahead
 
 if TYPE_CHECKING:
@@ -89,10 +91,10 @@ def fitted(size: tuple[int, int], config: Config) -> tuple[int, int]:
     return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
 
 
-def prepare(photo: NDArray[np.uint8] | Image.Image, *configs: Config) -> Prepared:
-    """For networks of these configurations. photo: (H, W, 3) uint8, or an image in RGB."""
+def prepare(photo: NDArray[np.uint8] | Image.Image, *configs: Config, device: torch.device = CPU) -> Prepared:
+    """For networks of these configurations, on that device. photo: (H, W, 3) uint8, or an image in RGB."""
     size = (photo.height, photo.width) if isinstance(photo, Image.Image) else (photo.shape[0], photo.shape[1])
-    return Prepared(tuple(resize_photo(photo, fitted(size, config)) for config in configs), size)
+    return Prepared(tuple(resized(photo, fitted(size, config), device) for config in configs), size)
 
 
 def padded(photo: NDArray[np.uint8]) -> tuple[int, int]:
@@ -112,7 +114,7 @@ def as_input(photos: Sequence[NDArray[np.uint8]], device: torch.device, *, count
     pixels = np.zeros((max(count, len(photos)), *size, 3), dtype=np.uint8)
     for place, photo in zip(pixels, photos, strict=False):
         place[: photo.shape[0], : photo.shape[1]] = photo
-    mean, std = (torch.tensor(values, device=device).view(3, 1, 1) for values in (MEAN, STD))
+    mean, std = _normal(device)
     batch = torch.from_numpy(pixels).to(device).permute(0, 3, 1, 2).float().div_(255).sub_(mean).div_(std)
     for place, photo in zip(batch, photos, strict=False):
         if photo.shape[:2] != size:
@@ -121,11 +123,19 @@ def as_input(photos: Sequence[NDArray[np.uint8]], device: torch.device, *, count
     return batch
 
 
+@cache
+def _normal(device: torch.device) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of photographs, (3, 1, 1) each."""
+    mean, std = (torch.tensor(values, device=device).view(3, 1, 1) for values in (MEAN, STD))
+    return mean, std
+
+
 def read_examples(
     photos: Iterable[ImageSource],
     masks: Iterable[ImageSource],
     classes: Iterable[str] | Legend | None,
     *configs: Config,
+    device: torch.device = CPU,
     first: int = 0,
 ) -> tuple[list[list[Shot]], Legend]:
     """Read and check K examples, a few at a time; `classes` None takes as many classes as the masks' largest value.
@@ -133,11 +143,13 @@ def read_examples(
     Returns, for each of the networks' configurations, the K examples as it takes them.
     With a legend the masks hold its own numbers; without one, `meaning` says what their values stand for.
     Whether every class is shown is for the caller to check: further examples need not show all of them.
-    first: the number (from 0) of the first example, by which those without a file name are called.
+    device: theirs · first: the number (from 0) of the first example, by which those without a file name are called.
     """
     coded = isinstance(classes, Legend)
     given = classes if classes is None or isinstance(classes, Legend) else _named(classes)
-    with closing(ahead(_pairs(photos, masks), lambda pair: _read(*pair, configs, first, coded), cost=_cost)) as stream:
+    with closing(
+        ahead(_pairs(photos, masks), lambda pair: _read(*pair, configs, device, first, coded), cost=_cost)
+    ) as stream:
         read = [future.result() for _, future in stream]
     if not read:
         raise Error("No example was given; learning needs at least one photograph with its mask.")
@@ -234,6 +246,7 @@ def _read(
     photo_source: ImageSource,
     mask_source: ImageSource,
     configs: Sequence[Config],
+    device: torch.device,
     first: int,
     coded: bool,
 ) -> Read:
@@ -242,7 +255,7 @@ def _read(
     size = (photo.shape[0], photo.shape[1])
     path = Path(path_of("photograph", photo_source)) if isinstance(photo_source, str | os.PathLike) else None
     label = read_mask(mask_source, size=size, photo=path)
-    prepared = prepare(photo, *configs)
+    prepared = prepare(photo, *configs, device=device)
     sizes = [(one.shape[0], one.shape[1]) for one in prepared.photos]
     classes = (numbers if coded else meaning)(label, name)
     ignored = label == IGNORE if IGNORE not in classes.values() else np.zeros(size, bool)

@@ -77,13 +77,18 @@ def look_in_tiles(
     size = (photo.shape[0], photo.shape[1])
     side = tile_side(size, first.config.size, tuple(shown))
     if max(size) <= side:
-        return look(views, [prepare(photo, *configs)], bias=bias)[0]
+        return look(views, [prepare(photo, *configs, device=first.device)], bias=bias)[0]
     at_once = first.batch(views[0].memory.classes)
     sums: Maps | None = None
     total = torch.zeros(size, device=first.device)
     for corners in batches(tile_corners(size, side), at_once):
         tiles = [np.ascontiguousarray(photo[y : y + side, x : x + side]) for y, x in corners]
-        found = look(views, [prepare(tile, *configs) for tile in tiles], batch=first.captured(at_once), bias=bias)
+        found = look(
+            views,
+            [prepare(tile, *configs, device=first.device) for tile in tiles],
+            batch=first.captured(at_once),
+            bias=bias,
+        )
         for (y, x), tile, maps in zip(corners, tiles, found, strict=True):
             height, width = tile.shape[:2]
             share = blend_weights(height, width, first.device)
