@@ -184,7 +184,7 @@ def resize_mask(mask: NDArray[Any], size: tuple[int, int]) -> NDArray[Any]:
     if mask.shape == tuple(size):
         return mask
     rows, columns = ((2 * np.arange(new) + 1) * old // (2 * new) for old, new in zip(mask.shape, size, strict=True))
-    resized: NDArray[Any] = mask[rows[:, None], columns]
+    resized: NDArray[Any] = mask.take(rows, 0).take(columns, 1)  # a tenth of the time of both at once
     return resized
 
 

@@ -58,8 +58,8 @@ def one_by_one(
         target = np.where(truth == 255, 255, truth == episode.class_id)
         log_odds = logits[0, 1:] - logits[0, :1]
         maps = Maps(log_odds, torch.zeros_like(log_odds[0]), torch.zeros_like(log_odds))
-        (judged,) = judge([maps], HONEST)
-        rendered = render(maps, judged, np.zeros((*truth.shape, 3), np.uint8), Legend.of(["class"]), HONEST)
+        photo = np.zeros((*truth.shape, 3), np.uint8)
+        (rendered,) = render([maps], judge([maps], HONEST), [photo], Legend.of(["class"]), HONEST)
         found.append((episode.class_id, resized.argmax(0).numpy(), target, rendered.score, rendered.uncertainty))
     return found
 

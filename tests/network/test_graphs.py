@@ -44,3 +44,25 @@ def test_a_function_runs_no_more_once_it_is_captured_and_only_so_many_are_kept()
     graphs("two", counted, [x])
     graphs("one", counted, [x])
     assert runs == captured + 2
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_graphs_that_share_memory_take_turns_on_all_streams() -> None:
+    graphs, streams = Graphs(4), [torch.cuda.Stream() for _ in range(2)]
+
+    def several(x: Tensor) -> Several:
+        y = x
+        for _ in range(20):
+            y = (y @ x).tanh()
+        return Several((y,))
+
+    given = [torch.randn(side, side, device="cuda") / side for side in (400, 300, 500)]
+    expected = [several(x)[0] for x in given]
+    found = []
+    torch.cuda.synchronize()
+    for turn in range(30):
+        with torch.cuda.stream(streams[turn % 2]):
+            found.append(graphs("several", several, [given[turn % 3]])[0])
+    torch.cuda.synchronize()
+    for turn, one in enumerate(found):
+        torch.testing.assert_close(one, expected[turn % 3])

@@ -36,8 +36,8 @@ def render(
 ) -> Segmentation:
     legend = Legend.of([f"class {c}" for c in range(1, len(found.log_odds) + 1)])
     photo = np.zeros((*size, 3), np.uint8)
-    (judged,) = judge([found], calibration, kin=kin, **options)
-    return render_on(found, judged, photo, legend, calibration, min_likeness=min_likeness, **options)
+    judged = judge([found], calibration, kin=kin, **options)
+    return render_on([found], judged, [photo], legend, calibration, min_likeness=min_likeness, **options)[0]
 
 
 #: Presence by likeness alone, above one half where that is above its kin's; quality by overlap alone, without a floor.
@@ -218,9 +218,8 @@ def test_a_notebook_shows_the_photograph_with_what_was_found():
     with Image.open(io.BytesIO(large._repr_png_())) as picture:
         assert picture.size == (600, 800)
     red = Legend(("mug",), (1,), ((255, 0, 0),))
-    given_maps = maps(1)
-    (judged,) = judge([given_maps], Calibration())
-    found = render_on(given_maps, judged, np.zeros((8, 12, 3), np.uint8), red, Calibration())
+    seen = [maps(1)]
+    (found,) = render_on(seen, judge(seen, Calibration()), [np.zeros((8, 12, 3), np.uint8)], red, Calibration())
     drawn = np.asarray(found.overlay())
     assert drawn[..., 0].any() and not drawn[..., 1:].any()
 

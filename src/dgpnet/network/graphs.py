@@ -33,15 +33,31 @@ class Several(tuple[Tensor, ...]):
 Found = TypeVar("Found", bound=Tensors)
 
 
+class Pool:
+    """Memory for graphs that take turns: what one needs while it runs, the next may have after it."""
+
+    def __init__(self) -> None:
+        self.handle = torch.cuda.graph_pool_handle()
+        #: When the last of them has run: the next may be on another stream.
+        self.done = torch.cuda.Event()
+
+
 class Graph(Generic[Found]):
     """A function of tensors with fixed shapes, captured once and replayed. Whoever calls it holds a lock: its buffers
-    are shared by all who do.
+    are shared by all who do, and its pool by all graphs of that.
 
     inputs: what differs from call to call. state: what often stays the same, and is then not copied again.
     """
 
-    def __init__(self, function: Callable[..., Found], inputs: Sequence[Tensor], state: Sequence[Tensor] = ()) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Found],
+        inputs: Sequence[Tensor],
+        state: Sequence[Tensor] = (),
+        pool: Pool | None = None,
+    ) -> None:
         """function: takes inputs and state, one after the other."""
+        self.pool = pool or Pool()
         self.inputs, self.state = tuple(t.clone() for t in inputs), tuple(t.clone() for t in state)
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
@@ -50,16 +66,15 @@ class Graph(Generic[Found]):
                 function(*self.inputs, *self.state)
         torch.cuda.current_stream().wait_stream(side)
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):  # other threads may go on
+        # In this mode other threads may go on.
+        with torch.cuda.graph(self.graph, pool=self.pool.handle, capture_error_mode="thread_local"):
             self.found = function(*self.inputs, *self.state)
-        self.done = torch.cuda.Event()
-        self.done.record()
         self.owner: Callable[[], object] = lambda: None
 
     def __call__(self, *inputs: Tensor, state: Sequence[Tensor] = (), owner: object = None) -> Found:
         """What the function gives. owner: whose state it is; copied where it was another's."""
         stream = torch.cuda.current_stream()
-        stream.wait_event(self.done)  # the last call may have been on another stream
+        stream.wait_event(self.pool.done)
         for buffer, value in zip(self.inputs, inputs, strict=True):
             buffer.copy_(value, non_blocking=True)
         if state and self.owner() is not owner:
@@ -68,7 +83,7 @@ class Graph(Generic[Found]):
             self.owner = weakref.ref(owner)
         self.graph.replay()
         found = self.found.each(torch.clone)  # the next replay writes over it
-        self.done.record(stream)
+        self.pool.done.record(stream)
         return found
 
 
@@ -109,6 +124,7 @@ class Graphs:
         self._limit = limit
         # None for what was asked once: capturing takes as long as thirty calls, and once is no habit.
         self._graphs: OrderedDict[Hashable, Graph[Any] | None] = OrderedDict()
+        self._pool: Pool | None = None
         self._lock = threading.Lock()
 
     def __call__(
@@ -125,7 +141,8 @@ class Graphs:
             first = key not in self._graphs
             graph = self._graphs.pop(key, None)
             if graph is None and not first:
-                graph = Graph(function, inputs, state)
+                self._pool = self._pool or Pool()
+                graph = Graph(function, inputs, state, self._pool)
             self._graphs[key] = graph  # the newest comes last
             while len(self._graphs) > self._limit:
                 self._graphs.popitem(last=False)

@@ -319,21 +319,17 @@ class Concept:
     ) -> list[Segmentation]:
         small = iter(self.maps([prepared for _, prepared in group if prepared is not None], batch=batch))
         maps = [self.maps_of_tiles(photo) if prepared is None else next(small) for photo, prepared in group]
-        judged = self.judge(maps, threshold=how.threshold, keep_all=how.keep_all)
-        return [
-            render(
-                one,
-                sure,
-                photo,
-                self.legend,
-                self.segmenter.calibration,
-                threshold=how.threshold,
-                min_likeness=how.min_likeness,
-                keep_all=how.keep_all,
-                call=self.segmenter.engine.further,
-            )
-            for one, sure, (photo, _) in zip(maps, judged, group, strict=True)
-        ]
+        return render(
+            maps,
+            self.judge(maps, threshold=how.threshold, keep_all=how.keep_all),
+            [photo for photo, _ in group],
+            self.legend,
+            self.segmenter.calibration,
+            threshold=how.threshold,
+            min_likeness=how.min_likeness,
+            keep_all=how.keep_all,
+            call=self.segmenter.engine.further,
+        )
 
     def judge(self, maps: Sequence[Maps], *, threshold: float | None = None, keep_all: bool = False) -> list[Judged]:
         """How sure it is of what it saw in photographs; see `segmentation.judge`."""

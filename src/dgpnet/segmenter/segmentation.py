@@ -21,6 +21,7 @@ from dgpnet.pictures import Picture, overlay
 from dgpnet.segmenter.calibration import NOTHING, PRESENT, Calibration, Evidence, expected_iou, overlaps
 from dgpnet.segmenter.coupling import leaning
 from dgpnet.segmenter.kinship import Kinship
+from dgpnet.segmenter.landing import landed
 
 #: Numbers that are held at once, enough for a batch of 16 at 384²: what needs more is computed in bands of rows.
 BAND = 20 << 20
@@ -157,9 +158,9 @@ EVERYTHING = frozenset({"mask", "probability", "uncertainty", "novelty"})
 
 
 def render(
-    maps: Maps,
-    judged: Judged,
-    photo: NDArray[np.uint8],
+    maps: Sequence[Maps],
+    judged: Sequence[Judged],
+    photos: Sequence[NDArray[np.uint8]],
     legend: Legend,
     calibration: Calibration,
     *,
@@ -167,29 +168,33 @@ def render(
     min_likeness: float = 0.0,
     keep_all: bool = False,
     call: Call = directly,
-) -> Segmentation:
-    """Labels, probabilities, uncertainty and novelty at the size of the photograph (H, W, 3), and the scores.
+) -> list[Segmentation]:
+    """Labels, probabilities, uncertainty and novelty at the sizes of photographs (H, W, 3), and their scores.
 
     judged: what `judge` said of the maps · threshold: the probability that a class needs to be given to a pixel; by
     default more than the background has · min_likeness, keep_all: see `leave_out` · call: see `judge`.
     """
-    found = enlarge(maps, (photo.shape[0], photo.shape[1]), calibration, threshold=threshold, call=call)
-    arrays = {name: values.cpu().numpy() for name, values in found.items()}
-    leave_out(arrays["mask"], judged, min_likeness=min_likeness, keep_all=keep_all)
-    return Segmentation(
-        mask=arrays["mask"],
-        probability=arrays["probability"],
-        uncertainty=arrays["uncertainty"],
-        novelty=arrays["novelty"],
-        score=judged.score,
-        likeness=judged.likeness,
-        presence=judged.presence,
-        class_scores=judged.class_scores,
-        class_likeness=judged.class_likeness,
-        class_presence=judged.class_presence,
-        legend=legend,
-        photo=photo,
+    several = landed(
+        enlarge(one, (photo.shape[0], photo.shape[1]), calibration, threshold=threshold, call=call)
+        for one, photo in zip(maps, photos, strict=True)
     )
+    found = []
+    for arrays, sure, photo in zip(several, judged, photos, strict=True):
+        leave_out(arrays["mask"], sure, min_likeness=min_likeness, keep_all=keep_all)
+        found.append(
+            Segmentation(
+                **arrays,
+                score=sure.score,
+                likeness=sure.likeness,
+                presence=sure.presence,
+                class_scores=sure.class_scores,
+                class_likeness=sure.class_likeness,
+                class_presence=sure.class_presence,
+                legend=legend,
+                photo=photo,
+            )
+        )
+    return found
 
 
 def leave_out(mask: NDArray[np.uint8], judged: Judged, *, min_likeness: float, keep_all: bool) -> None:
@@ -315,8 +320,9 @@ def _judge(
     known = () if kin is None else tuple(one.to(inputs[0].device) for one in (kin.own, kin.several, kin.shift))
     in_one = call if height <= _rows(len(maps), classes, width) else directly
     levels, numbers = in_one(("judge", calibration, threshold, keep_all), weighed, [*inputs, *known])
+    (arrays,) = landed([{"levels": levels, "numbers": numbers}])
     judged = []
-    for level, row in zip(levels.cpu().numpy(), numbers.tolist(), strict=True):
+    for level, row in zip(arrays["levels"], arrays["numbers"].tolist(), strict=True):
         score, doubt, novel, there, like, *rest = row
         each = [tuple(rest[i * classes : (i + 1) * classes]) for i in range(3)]
         class_likeness, class_scores, class_presence = each

@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
+from torch import Tensor
 
 from dgpnet import storage
 from dgpnet.annotations import Example
@@ -35,6 +36,7 @@ from dgpnet.segmenter.concept import Concept
 from dgpnet.segmenter.engine import batch_on
 from dgpnet.segmenter.entries import Entry, Stamp, stamp
 from dgpnet.segmenter.figures import Figures
+from dgpnet.segmenter.landing import landed
 from dgpnet.segmenter.ledger import mask_of
 from dgpnet.segmenter.options import Options
 from dgpnet.segmenter.outputs import counts, grey, numbered, parts
@@ -299,17 +301,21 @@ class Stages:
                 yield from self.results(part, half)
             return
         seconds = (time.perf_counter() - start) / len(group)
-        for decoded, of_one, sure in zip(group, maps, judged, strict=True):
-            yield decoded, self._result(decoded, of_one, sure, seconds)
+        enlarged = landed(self._enlarged(decoded, of_one) for decoded, of_one in zip(group, maps, strict=True))
+        for decoded, sure in zip(group, judged, strict=True):
+            start = time.perf_counter()
+            arrays = next(enlarged)
+            leave_out(arrays["mask"], sure, min_likeness=self.options.min_likeness, keep_all=self.options.keep_all)
+            took = seconds + time.perf_counter() - start
+            yield decoded, Result(arrays["mask"], arrays.get("uncertainty"), sure, took)
 
     def _maps(self, group: list[Decoded], batch: int) -> list[Maps]:
         if self.options.tile:
             return [self.concept.maps_of_tiles(one.whole) for one in group if one.whole is not None]
         return self.concept.maps([one.prepared for one in group], batch=batch)
 
-    def _result(self, decoded: Decoded, maps: Maps, judged: Judged, seconds: float) -> Result:
+    def _enlarged(self, decoded: Decoded, maps: Maps) -> dict[str, Tensor]:
         """At the photograph's own size only what is written in it."""
-        start = time.perf_counter()
         found = enlarge(
             maps,
             decoded.prepared.size,
@@ -318,10 +324,9 @@ class Stages:
             keep=["mask", "uncertainty"] if self.options.uncertainty else ["mask"],
             call=self.concept.segmenter.engine.further,
         )
-        uncertainty = (found["uncertainty"] * 255).round().byte().cpu().numpy() if self.options.uncertainty else None
-        mask = found["mask"].cpu().numpy()
-        leave_out(mask, judged, min_likeness=self.options.min_likeness, keep_all=self.options.keep_all)
-        return Result(mask, uncertainty, judged, seconds + time.perf_counter() - start)
+        if self.options.uncertainty:
+            found["uncertainty"] = (found["uncertainty"] * 255).round().byte()
+        return found
 
     def _result_by_hand(self, decoded: Decoded, by_hand: ByHand) -> Result:
         """A person's mask is taken to be right."""
