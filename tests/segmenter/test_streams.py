@@ -46,6 +46,24 @@ def test_closing_ends_the_threads():
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("ahead")]
 
 
+def test_what_is_quick_is_done_in_its_turn_by_whoever_asks():
+    done: list[tuple[int, bool]] = []
+
+    def work(i: int) -> int:
+        done.append((i, threading.current_thread() is threading.main_thread()))
+        if i == 7:
+            raise ValueError("broken")
+        return i
+
+    stream = ahead(range(12), work, cost=lambda i: 1, quick=lambda i: i % 4 != 2)
+    found = []
+    for i, future in stream:
+        assert all(j <= i for j, here in done if here)  # nothing quick is done before its turn
+        found.append((i, None if future.exception() else future.result()))
+    assert found == [(i, None if i == 7 else i) for i in range(12)]
+    assert sorted(done) == [(i, i % 4 != 2) for i in range(12)]
+
+
 def test_background_does_everything_before_it_ends():
     done: list[int] = []
     with Background(limit=3) as writers:

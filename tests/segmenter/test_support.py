@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from PIL import Image
 from dgpnet.annotations.legend import Legend
 from dgpnet.errors import Error, Notice
 from dgpnet.images import MEAN, STD
-from dgpnet.segmenter.support import as_input, fitted, pixels_of, prepare, read_examples, shrunk
+from dgpnet.segmenter.support import QUICK, as_input, fitted, pixels_of, prepare, quick, read_examples, shrunk
 from tests.tiny import CONFIG, SIZE, scene, scenes
 
 
@@ -171,11 +172,13 @@ def test_with_a_legend_white_is_ignore():
 def test_a_failure_leaves_no_reader_behind(tmp_path):
     """In a process of its own, since what a forgotten stream writes comes when it is collected."""
     program = """
-import gc, numpy as np
+import gc
+from PIL import Image
 from dgpnet.errors import Error
 from dgpnet.segmenter.support import read_examples
 from tests.tiny import CONFIG, scenes
 photos, masks = scenes(40)
+photos = [Image.fromarray(photo) for photo in photos]  # for which there are threads
 for _ in range(5):
     try:
         read_examples(["missing.jpg", *photos], [masks[0], *masks], None, CONFIG)
@@ -194,3 +197,11 @@ def test_what_a_caller_s_generator_raises_is_an_error_that_says_so():
 
     with pytest.raises(Error, match="ValueError: the camera is gone"):
         read_examples(photos(), [MASK, MASK], None, CONFIG)
+
+
+def test_only_what_is_in_memory_and_small_is_read_without_threads(tmp_path: Path):
+    photo = np.zeros((48, 64, 3), np.uint8)
+    Image.fromarray(photo).save(tmp_path / "photo.png")
+    assert quick(photo) and quick(torch.zeros(3, 48, 64, dtype=torch.uint8))
+    assert not quick(tmp_path / "photo.png") and not quick(Image.fromarray(photo))
+    assert not quick(np.zeros((QUICK // 64 + 1, 64, 3), np.uint8))

@@ -34,9 +34,10 @@ def landed(several: Iterable[Mapping[str, Tensor]]) -> Iterator[Arrays]:
 def _begun(tensors: Mapping[str, Tensor]) -> Callable[[], Arrays]:
     """Copying is begun, if it can go on by itself; what is returned waits for its end."""
     first = next(iter(tensors.values()))
+    there = {n: torch.empty(one.shape, dtype=one.dtype, pin_memory=first.is_cuda) for n, one in tensors.items()}
+    # Asked behind the allocation: only then is counted what was given back.
     if not first.is_cuda or torch.cuda.host_memory_stats().get("active_bytes.current", 0) > DIRECT:
         return lambda: {name: one.cpu().numpy() for name, one in tensors.items()}
-    there = {name: torch.empty(one.shape, dtype=one.dtype, pin_memory=True) for name, one in tensors.items()}
     for name, one in tensors.items():
         there[name].copy_(one, non_blocking=True)
     done = torch.cuda.Event()

@@ -79,7 +79,7 @@ class Segmenter:
     def __repr__(self) -> str:
         return f"Segmenter({self.source or 'a network'} on {self.device}; {self.fingerprint[:12]})"
 
-    @property
+    @cached_property
     def device(self) -> torch.device:
         """Where it computes."""
         return next(self.network.parameters()).device

@@ -25,6 +25,7 @@ def ahead(
     work: Callable[[Item], Result],
     *,
     cost: Callable[[Item], int],
+    quick: Callable[[Item], bool] = lambda item: False,
     limit: int = PIXELS_IN_FLIGHT,
     window: int | None = None,
 ) -> Generator[tuple[Item, Future[Result]]]:
@@ -32,6 +33,7 @@ def ahead(
 
     At most `window` results wait (default: four a thread), and no more than `limit` in sum of `cost`, though always
     one. The futures that come back are finished: `.result()` gives what `work` returned or raises what it raised.
+    quick: what is done where it is asked for, since threads would take longer to take turns than the work does.
     """
     window = window or 4 * at_once()
     waiting: deque[tuple[Item, Future[Result], int]] = deque()
@@ -39,6 +41,11 @@ def ahead(
     pool = ThreadPoolExecutor(at_once(), thread_name_prefix=READER)
     try:
         for item in items:
+            if quick(item):
+                yield from _settled(waiting)
+                spent = 0
+                yield item, _now(work, item)
+                continue
             price = cost(item)
             while waiting and (len(waiting) >= window or spent + price > limit):
                 first, future, paid = waiting.popleft()
@@ -47,18 +54,32 @@ def ahead(
                 spent -= paid
             waiting.append((item, pool.submit(work, item), price))
             spent += price
-        while waiting:
-            first, future, _ = waiting.popleft()
-            _settle(future)
-            yield first, future
+        yield from _settled(waiting)
     finally:
         # One that nobody closed is collected in any thread: one of its own must not wait for itself.
         own = threading.current_thread().name.startswith(READER)
         pool.shutdown(wait=not own, cancel_futures=True)
 
 
+def _settled(waiting: deque[tuple[Item, Future[Result], int]]) -> Iterator[tuple[Item, Future[Result]]]:
+    """All that waits, in order, until none does."""
+    while waiting:
+        item, future, _ = waiting.popleft()
+        _settle(future)
+        yield item, future
+
+
 def _settle(future: Future[Result]) -> None:
     future.exception()
+
+
+def _now(work: Callable[[Item], Result], item: Item) -> Future[Result]:
+    future: Future[Result] = Future()
+    try:
+        future.set_result(work(item))
+    except Exception as error:
+        future.set_exception(error)
+    return future
 
 
 class Background:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 MAX_CLASSES = IGNORE - 1
 #: The deepest stride: what photographs are padded to a multiple of.
 STRIDE = 32
+#: Pixels of a photograph in memory that is shrunk in a moment; 1920 × 1080 has fewer.
+QUICK = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +150,12 @@ def read_examples(
     coded = isinstance(classes, Legend)
     given = classes if classes is None or isinstance(classes, Legend) else _named(classes)
     with closing(
-        ahead(_pairs(photos, masks), lambda pair: _read(*pair, configs, device, first, coded), cost=_cost)
+        ahead(
+            _pairs(photos, masks),
+            lambda pair: _read(*pair, configs, device, first, coded),
+            cost=lambda pair: pixels_of(pair[1]),
+            quick=lambda pair: quick(pair[1]),
+        )
     ) as stream:
         read = [future.result() for _, future in stream]
     if not read:
@@ -237,10 +244,6 @@ def _pairs(
         yield i, photo, mask
 
 
-def _cost(pair: tuple[int, ImageSource, ImageSource]) -> int:
-    return pixels_of(pair[1])
-
-
 def _read(
     i: int,
     photo_source: ImageSource,
@@ -317,6 +320,11 @@ def pixels_of(source: ImageSource) -> int:
         return int(height) * int(width)
     except Exception:
         return 0
+
+
+def quick(source: ImageSource) -> bool:
+    """Whether a photograph is read in a moment: it is in memory already, and no larger than QUICK."""
+    return hasattr(source, "shape") and pixels_of(source) <= QUICK
 
 
 def shrunk(mask: NDArray[np.bool_], size: tuple[int, int]) -> NDArray[np.bool_]:
