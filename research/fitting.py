@@ -4,7 +4,7 @@
 
 NEW is a folder of sets as `dgpnet train` takes it, of which the model saw none in training; DATA holds coco/ and
 coco-mini-episodes.json, some of whose episodes are measured, too; nothing is chosen by them. Of each set one
-class is drawn, five examples and some queries, all with a fixed seed. The same examples are learned from with and
+class is drawn, some examples and queries, all with a fixed seed. The same examples are learned from with and
 without `fit`, and IoU is the mean over queries at their own size. Presence plays no part: all that was found is kept.
 """
 
@@ -32,7 +32,6 @@ from dgpnet.segmenter import Concept, Segmenter, load
 from dgpnet.segmenter.fitting import SECONDS
 from research.encoded import photographs_of
 
-SHOTS = 5
 #: Sets of thin and small things, as the data's own page lists them, but for one that the models were trained on.
 THIN = (
     "rice_root",
@@ -91,18 +90,18 @@ def sets(dataset: Dataset, others: int) -> dict[str, str]:
 
 
 def measured(
-    segmenter: Segmenter, dataset: Dataset, chosen: dict[str, str], queries: int, seconds: float, seed: int
+    segmenter: Segmenter, dataset: Dataset, chosen: dict[str, str], shots: int, queries: int, seconds: float, seed: int
 ) -> Iterator[Row]:
     """A row for each set that has a class with enough photographs."""
     for number, (name, kind) in enumerate(chosen.items()):
         rng = np.random.default_rng([seed, number])
         several = {c: photographs_of(dataset, c) for c, full in dataset.classes.items() if full.split("/")[0] == name}
-        enough = [c for c, photographs in several.items() if len(photographs) > SHOTS]
+        enough = [c for c, photographs in several.items() if len(photographs) > shots]
         if not enough:
             continue
         class_id = int(rng.choice(enough))
         drawn = [several[class_id][i] for i in rng.permutation(len(several[class_id]))]
-        supports, asked = drawn[:SHOTS], drawn[SHOTS : SHOTS + queries]
+        supports, asked = drawn[:shots], drawn[shots : shots + queries]
         yield compared(segmenter, dataset, kind, class_id, supports, asked, seconds)
 
 
@@ -189,6 +188,8 @@ def summary(rows: Sequence[Row]) -> dict[str, float]:
     fitted = [(e, fmean(i)) for row in rows for e, i in ((row.expected_fitted, row.ious_fitted),) if e is not None]
     found = {}
     for name, pairs in (("one view", told), ("fit", fitted)):
+        if not pairs:  # one example tells nothing
+            continue
         expected, true = (np.array(values) for values in zip(*pairs, strict=True))
         ranks = [np.argsort(np.argsort(values)) for values in (expected, true)]
         found[f"estimate, {name}: rank correlation"] = float(np.asarray(np.corrcoef(ranks))[0, 1])
@@ -202,11 +203,12 @@ def summary(rows: Sequence[Row]) -> dict[str, float]:
 
 
 def main(
-    new: Annotated[Path, typer.Option(help="A folder of sets that the model never saw.")],
+    new: Annotated[Path | None, typer.Option(help="A folder of sets that the model never saw.")] = None,
     root: Annotated[Path | None, typer.Option("--data", help="Folder of the unpacked shards, for COCO-mini.")] = None,
     out: Annotated[Path | None, typer.Option(help="Where the rows go, as JSON.")] = None,
     model: Annotated[str, typer.Option(help="default, small, or the path of a checkpoint.")] = "small",
     others: Annotated[int, typer.Option(help="Sets besides those of thin and small things.")] = 16,
+    shots: Annotated[int, typer.Option(help="Examples.", min=1)] = 5,
     queries: Annotated[int, typer.Option(help="Of each class, at most.")] = 6,
     coco: Annotated[int, typer.Option(help="Episodes of COCO-mini.")] = 0,
     fit_seconds: Annotated[float, typer.Option(help="How long a fit may take.")] = SECONDS,
@@ -216,10 +218,12 @@ def main(
 ) -> None:
     """Fit, compare, and print a table."""
     segmenter, start, rows = load(model), time.monotonic(), []
-    held_out = data.build("folder", new, split="test", cache=cache)
-    sources = [measured(segmenter, held_out, sets(held_out, others), queries, fit_seconds, seed)]
+    sources = []
     if coco and root is not None:
-        sources.insert(0, on_coco(segmenter, root, coco, fit_seconds, cache))
+        sources.append(on_coco(segmenter, root, coco, shots, fit_seconds, cache))
+    if new is not None:
+        held_out = data.build("folder", new, split="test", cache=cache)
+        sources.append(measured(segmenter, held_out, sets(held_out, others), shots, queries, fit_seconds, seed))
     for row in chain(*sources):
         rows.append(row)
         typer.echo(f"{row.name}: {percent(row.ious)} → {percent(row.ious_fitted)}, {row.wall:.0f} s", err=True)
@@ -232,13 +236,15 @@ def main(
     print(json.dumps({**summary(rows), **machine(segmenter.device)}, indent=1))
 
 
-def on_coco(segmenter: Segmenter, root: Path, count: int, seconds: float, cache: Path | None) -> Iterator[Row]:
+def on_coco(
+    segmenter: Segmenter, root: Path, count: int, shots: int, seconds: float, cache: Path | None
+) -> Iterator[Row]:
     """Evenly spaced ones of COCO-mini's episodes."""
     scenes = data.build("coco", root / "coco", split="test", cache=cache, min_pixels=1)
     listed = data.episodes_from_file(root / "coco-mini-episodes.json", scenes)
     for place in np.linspace(0, len(listed) - 1, count).round().astype(int):
         one = listed[place]
-        yield compared(segmenter, scenes, "COCO-mini", one.class_id, one.supports[:SHOTS], [one.query], seconds)
+        yield compared(segmenter, scenes, "COCO-mini", one.class_id, one.supports[:shots], [one.query], seconds)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ def test_gains_are_of_means_and_kinds_are_summed_up():
     lines = table([ROW, other]).splitlines()
     assert "| a/b | 2 | 30.0 | 50.0 | +20.0 | 60 | 4.7× | seen at 832 pixels |" in lines
     assert "| **other, 1 classes** | | **80.0** | **70.0** | **-10.0** | | | |" in lines
+    assert "estimate, fit: mean absolute error" not in summary([other])
     told = summary([ROW, other, ROW])
     assert told["worst gain of a class"] == pytest.approx(-0.1)
     assert told["fitting, seconds by the clock: most"] == 60.0
@@ -45,4 +46,4 @@ def test_the_same_examples_are_learned_from_with_and_without_fit():
 def test_a_set_without_enough_photographs_is_left_out():
     dataset = data.build("synthetic", kinds=1, photographs=3, side=64, objects=1, folds=1)
     name = next(iter(dataset.classes.values())).split("/")[0]
-    assert list(measured(tiny_segmenter(CONFIG), dataset, {name: "other"}, 2, 0.0, 0)) == []
+    assert list(measured(tiny_segmenter(CONFIG), dataset, {name: "other"}, 5, 2, 0.0, 0)) == []
