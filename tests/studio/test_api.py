@@ -9,13 +9,17 @@ from contextlib import contextmanager
 import httpx
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
+from dgpnet.segmenter import Segmenter
+from dgpnet.segmenter.calibration import Belief, Calibration
 from dgpnet.serving import Access, Guard, serving
 from dgpnet.studio import imports
 from dgpnet.studio.api import application, limits
 from dgpnet.studio.studio import open_studio
 from tests.studio.conftest import SIZE, truth, until
+from tests.tiny import CONFIG, tiny_network
 
 #: Seconds in which a fit is done even on a machine that is busy with other tests; it takes two on an idle one.
 FITTING = 300.0
@@ -310,6 +314,23 @@ def test_maps_proposals_and_suggestions(client, ids):
     assert client.get("suggestion").json()["photograph"]["id"] != ids["0.png"]
     summary = client.get("summary").json()
     assert sum(summary["scores"]) == 5 and summary["classes"][0]["photographs"] >= 1
+
+
+def test_what_next_says_how_probably_it_shows_what_was_painted(folder):
+    belief = Belief((0.0, 4.0, 0.0, 0.0, 0.0), (0.0, 4.0, 0.0, 0.0, 0.0))
+    network = tiny_network(CONFIG.but(similarity=True))
+    segmenter = Segmenter(network, calibration=Calibration(presence=belief, quality=belief), dtype=torch.float32)
+    with running(folder, segmenter) as client:
+        ids = {one["name"]: one["id"] for one in client.get("photographs").json()["items"]}
+        paint(client, ids, "0.png")
+        learned(client)
+        before = client.get("suggestion").json()
+        quiet(client)
+        after = client.get("suggestion").json()
+        items = client.get("photographs").json()["items"]
+    presence = {one["id"]: one["presence"] for one in items if one["name"] != "0.png"}
+    for told in (before, after):  # whether or not things were looked for in all of them yet
+        assert f"a probability of {round(100 * presence[told['photograph']['id']])} %" in told["reason"]
 
 
 def test_a_photograph_that_is_half_painted_does_not_say_that_the_rest_of_it_is_nothing(client, ids, studio):

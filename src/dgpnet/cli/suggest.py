@@ -41,7 +41,7 @@ def suggest(
     """Which photographs to annotate first: those that would tell the most about all the others.
 
     Prints one path a line, the most telling first. Works before any mask exists; with --support it goes on from there,
-    and suggests nothing that is annotated already.
+    prefers what probably shows the thing, and suggests nothing that is annotated already.
 
     \b
     Example: dgpnet suggest photos/ --budget 5
@@ -69,10 +69,11 @@ def suggest(
     if not (found := [photo for photo in found if not known.has(photo.path)]):
         raise Error("All these photographs are annotated already; give others, or go on with `dgpnet segment`.")
     segmenter = load(model, device=device)
-    memory = None if support is None else learned(support, painted, segmenter).memory
-    pool = encode(segmenter, [photo.path for photo in found])
+    concept = None if support is None else learned(support, painted, segmenter)
+    pool = encode(segmenter, [photo.path for photo in found], concept)
     for error in pool.failures.values():
         typer.echo(f"failed: {printable(error)}", err=True)
+    memory = None if concept is None else concept.memory
     paths = [str(found[i].path) for i in order(segmenter, pool, budget, memory)]
     if as_json:
         failures = {str(found[i].path): str(error) for i, error in pool.failures.items()}

@@ -129,6 +129,12 @@ class Concept:
         """How like each other its examples are; None for models without plain similarity."""
         return kinship(self.memory, self.segmenter.calibration.presence)
 
+    @property
+    def tells_presence(self) -> bool:
+        """Whether it tells how probable it is that a class is in a photograph at all."""
+        calibration = self.segmenter.calibration
+        return None not in (self.kin, calibration.presence, calibration.quality)
+
     @cached_property
     def estimate(self) -> Estimate | None:
         """The IoU to expect: each example is predicted from the others when this is asked for first.
@@ -427,7 +433,8 @@ class Concept:
         return {**self.__dict__, "shots": None}
 
     def suggest(self, photos: Iterable[ImageSource], *, budget: int = 5) -> list[int]:
-        """Which of the photographs to annotate next, given what is known.
+        """Which of the photographs to annotate next, given what is known: what each would tell about all of them, times
+        the probability that it shows any of the classes, where the model can tell that.
 
         Arguments:
             photos: as `Segmenter.learn` takes them.
@@ -441,7 +448,7 @@ class Concept:
             [0, 1]
         """
         budget = checks.whole("budget", budget, 1)
-        return order(self.segmenter, encode(self.segmenter, photos).whole(), budget, self.memory)
+        return order(self.segmenter, encode(self.segmenter, photos, self).whole(), budget, self.memory)
 
     # -- files ---------------------------------------------------------------------------------------------------------
 

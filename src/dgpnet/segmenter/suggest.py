@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -17,15 +16,17 @@ from torch import Tensor
 from dgpnet.checks import each
 from dgpnet.errors import Error
 from dgpnet.gp import Kernel, Posterior
-from dgpnet.images import MAX_PIXELS
+from dgpnet.images import MAX_PIXELS, read_photo
 from dgpnet.learners import GaussianLearner
 from dgpnet.learners.gaussian import LearnedGaussian
 from dgpnet.network import Memory
+from dgpnet.segmenter.segmentation import Maps
 from dgpnet.segmenter.streams import ahead, batches
 from dgpnet.segmenter.support import Prepared, padded, pixels_of
 
 if TYPE_CHECKING:
     from dgpnet.images import ImageSource
+    from dgpnet.segmenter.concept import Concept
     from dgpnet.segmenter.model import Segmenter
 
 #: Each photograph stands in the pool as the means of its features over a grid of this many cells a side …
@@ -42,11 +43,13 @@ CHUNK = 1 << 26
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Photographs to choose from: features (N, GRID², D) float16, their places in the list, and what was unreadable."""
+    """Photographs to choose from: features (N, GRID², D) float16, their places in the list, and what was unreadable;
+    where it is known, the probability that they show what was learned, (N,) float32 on the CPU."""
 
     features: Tensor
     readable: list[int]
     failures: dict[int, Error]
+    presence: Tensor | None = None
 
     def whole(self) -> Pool:
         """Itself; raises the first failure where there is one."""
@@ -55,13 +58,27 @@ class Pool:
         return self
 
 
-def encode(segmenter: Segmenter, photos: Iterable[ImageSource], *, max_pixels: int = MAX_PIXELS) -> Pool:
-    """Photographs as `order` takes them, read and encoded a few at a time."""
+def encode(
+    segmenter: Segmenter,
+    photos: Iterable[ImageSource],
+    concept: Concept | None = None,
+    *,
+    max_pixels: int = MAX_PIXELS,
+) -> Pool:
+    """Photographs as `order` takes them, read and encoded a few at a time. concept: what was learned, if anything;
+    where it tells presence, it looks at each."""
     _deepest(segmenter)  # refused before anything is read
     network, engine = segmenter.network, segmenter.engine
+    looking = concept if concept is not None and concept.tells_presence else None
     failures: dict[int, Error] = {}
     readable: list[int] = []
+    presence: list[float] = []
     found = [torch.empty(0, GRID**2, network.config.features, dtype=torch.half, device=segmenter.device)]
+
+    def read(photo: ImageSource) -> Prepared:
+        if looking is None:
+            return engine.read(photo, max_pixels)
+        return looking.prepare(read_photo(photo, max_pixels=max_pixels))
 
     def good(stream: Iterable[tuple[ImageSource, Future[Prepared]]]) -> Iterator[Prepared]:
         for i, (_, future) in enumerate(stream):
@@ -73,14 +90,29 @@ def encode(segmenter: Segmenter, photos: Iterable[ImageSource], *, max_pixels: i
                 yield future.result()
 
     entries = each("photos", photos, single=3)
-    with (
-        torch.no_grad(),
-        closing(ahead(entries, partial(engine.read, max_pixels=max_pixels), cost=pixels_of)) as stream,
-    ):
-        for group in batches(good(stream), engine.batch(1)):
+    size = engine.batch(1 if looking is None else len(looking.classes))
+    with torch.no_grad(), closing(ahead(entries, read, cost=pixels_of)) as stream:
+        for group in batches(good(stream), size):
             for _, alike in groupby(group, lambda one: padded(one.photo)):
-                found.append(cells(segmenter, network.encoder(engine.as_input([one.photo for one in alike]))))
-    return Pool(torch.cat(found), readable, failures)
+                some = list(alike)
+                count = engine.captured(1 << (len(some) - 1).bit_length())
+                features = engine.predictor.encode(engine.as_input([one.photo for one in some], count=count))
+                found.append(cells(segmenter, features)[: len(some)])
+                presence += [] if looking is None else _presence(looking, some, features)
+    return Pool(torch.cat(found), readable, failures, None if looking is None else torch.tensor(presence))
+
+
+def _presence(concept: Concept, photos: Sequence[Prepared], features: Mapping[int, Tensor]) -> list[float]:
+    """Of N photographs that are padded to one size. features: by stride, of N or more, so that a concept that was not
+    fitted need not encode them again."""
+    if concept.fitted is not None:
+        return [one.presence for one in concept.judge(concept.maps(photos))]
+    several = Maps.of(concept.segmenter.engine.predictor.look_at(concept.memory, features))
+    maps = []
+    for photo, *one in zip(photos, *several, strict=False):
+        height, width = photo.photo.shape[:2]
+        maps.append(Maps(*(part[..., :height, :width] for part in one)))
+    return [one.presence for one in concept.judge(maps)]
 
 
 def cells(segmenter: Segmenter, features: Mapping[int, Tensor]) -> Tensor:
@@ -91,15 +123,15 @@ def cells(segmenter: Segmenter, features: Mapping[int, Tensor]) -> Tensor:
 
 
 def order(segmenter: Segmenter, pool: Pool, budget: int, memory: Memory | None = None) -> list[int]:
-    """Places of the photographs to annotate, the most telling first, given what was learned so far; unreadable ones
-    are left out."""
+    """Places of the photographs to annotate, the most telling first, given what was learned so far; what each would
+    tell counts by its presence, where that is known. Unreadable ones are left out."""
     if not pool.readable:
         raise Error("There is no readable photograph to choose from; give at least one.")
     level, learner = _deepest(segmenter)
     learned = memory.learned[level] if memory is not None else None
     known = learned.posterior if isinstance(learned, LearnedGaussian) else None
     with torch.no_grad():
-        best = greedy_order(learner.gp.kernel, learner.gp.noise, pool.features, budget, known)
+        best = greedy_order(learner.gp.kernel, learner.gp.noise, pool.features, budget, known, pool.presence)
     return [pool.readable[i] for i in best]
 
 
@@ -116,7 +148,14 @@ def _deepest(segmenter: Segmenter) -> tuple[str, GaussianLearner]:
     return level, learner
 
 
-def greedy_order(kernel: Kernel, noise: float, pool: Tensor, budget: int, known: Posterior | None = None) -> list[int]:
+def greedy_order(
+    kernel: Kernel,
+    noise: float,
+    pool: Tensor,
+    budget: int,
+    known: Posterior | None = None,
+    weights: Tensor | None = None,
+) -> list[int]:
     """Indices of `budget` photographs in the order in which to annotate them.
 
     pool: (N, GRID², D), feature vectors of N photographs. Each step takes the photograph i whose points,
@@ -124,7 +163,8 @@ def greedy_order(kernel: Kernel, noise: float, pool: Tensor, budget: int, known:
 
         tr(Σ_pi (Σ_ii + σ²I)⁻¹ Σ_ip),      Σ the posterior covariance given what is known and what was taken before.
 
-    known: a posterior with one batch dimension of 1; without it, Σ starts as the prior.
+    known: a posterior with one batch dimension of 1; without it, Σ starts as the prior · weights (N,): what each
+    photograph's sum is multiplied by.
     """
     if len(pool) > FINE:
         pool = coarser(pool)
@@ -135,6 +175,8 @@ def greedy_order(kernel: Kernel, noise: float, pool: Tensor, budget: int, known:
     order: list[int] = []
     while len(order) < min(budget, len(pool)):
         gains = _gains(kernel, noise, pool, explained.unflatten(0, pool.shape[:2]), measured, explained_there)
+        if weights is not None:
+            gains = gains * weights.to(gains)
         gains[order] = -torch.inf
         best = int(gains.argmax())
         order.append(best)

@@ -469,15 +469,18 @@ class Mind:
         pool = self._pool(records)
         if not pool:
             return None, "None of these photographs can be read."
-        memory = None if self.learned is None else self.learned.concept.memory
+        learned = self.learned
+        presence = None if learned is None else self._presence(learned, [record for record, _ in pool])
+        memory = None if learned is None else learned.concept.memory
         features = torch.cat([features for _, features in pool])
-        (best,) = order(self.segmenter, Pool(features, list(range(len(pool))), {}), 1, memory)
-        return pool[best][0], self._reason(pool[best][0], len(pool))
+        (best,) = order(self.segmenter, Pool(features, list(range(len(pool))), {}, presence), 1, memory)
+        there = None if presence is None else float(presence[best])
+        return pool[best][0], self._reason(pool[best][0], len(pool), there)
 
     def _pool(self, records: Sequence[Record]) -> list[tuple[Record, torch.Tensor]]:
-        """Photographs and their features; of those that were never looked at the least certain few."""
+        """Photographs and their features; of those that were never looked at the few that most probably show it."""
         new = [one for one in records if (one.key, one.stamp) not in self._features]
-        for record in sorted(new, key=self._certainty)[:CANDIDATES]:
+        for record in sorted(new, key=self._found_presence, reverse=True)[:CANDIDATES]:
             try:
                 self.project.look(record)
                 seen = encode(self.segmenter, [self.project.path(record)])
@@ -493,9 +496,31 @@ class Mind:
         known = ((one, self._features.get((one.key, one.stamp))) for one in records)
         return [(record, features) for record, features in known if features is not None]
 
-    def _reason(self, record: Record, count: int) -> str:
+    def _presence(self, learned: Learned, records: Sequence[Record]) -> torch.Tensor | None:
+        """(N,) as each photograph's last find tells it, where the model does; what has none is looked at."""
+        if not learned.concept.tells_presence:
+            return None
+        told = []
+        for record in records:
+            if self.project.finds.get(record.key) is None:
+                seen = self._look(learned, [record], 1)
+                told.append(seen[0].judged.presence if seen else 0.0)
+                self.worker.let_pass(SUGGEST)
+            else:
+                told.append(self._found_presence(record))
+        return torch.tensor(told)
+
+    def _found_presence(self, record: Record) -> float:
+        """1 where nothing was looked for."""
+        found = self.project.finds.get(record.key)
+        return 1.0 if found is None else float(found.judged["presence"])
+
+    def _reason(self, record: Record, count: int, presence: float | None) -> str:
         if self.learned is None:
             return f"Of {count} photographs this one tells most about the others: a good first example."
         found = self.project.finds.get(record.key)
         sure = "" if found is None else f" Its mask is {round(100 * float(found.judged['score']))} % certain."
-        return f"Of {count} photographs this one would teach the model most.{sure}"
+        there = (
+            "" if presence is None else f" It shows what was painted with a probability of {round(100 * presence)} %."
+        )
+        return f"Of {count} photographs this one would teach the model most.{there}{sure}"
