@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Annotated
 
 import numpy as np
@@ -156,7 +156,7 @@ def _iou(concept: Concept, photo: NDArray[np.uint8], truth: NDArray[np.uint8]) -
 
 
 def table(rows: Sequence[Row]) -> str:
-    """By class, and what it comes to: IoU in percent."""
+    """By class, and what it comes to, with the standard error of the gain: IoU in percent."""
     lines = [
         "| | queries | one view | `fit` | gain | expected | work | chosen |",
         "|---|---|---|---|---|---|---|---|",
@@ -170,9 +170,11 @@ def table(rows: Sequence[Row]) -> str:
     for kind in dict.fromkeys(row.kind for row in rows):
         some = [row for row in rows if row.kind == kind]
         before, after = (fmean(fmean(getattr(row, name)) for row in some) for name in ("ious", "ious_fitted"))
+        error = f" ± {100 * stdev(row.gain for row in some) / len(some) ** 0.5:.1f}" if len(some) > 1 else ""
+        cost = fmean(row.cost for row in some)
         lines.append(
-            f"| **{kind}, {len(some)} classes** | | **{100 * before:.1f}** | **{100 * after:.1f}** | "
-            f"**{100 * (after - before):+.1f}** | | | |"
+            f"| **{kind}, {len(some)}** | | **{100 * before:.1f}** | **{100 * after:.1f}** | "
+            f"**{100 * (after - before):+.1f}{error}** | | {cost:.1f}× | |"
         )
     return "\n".join(lines)
 

@@ -1,5 +1,6 @@
 """What fitting gains: which sets are measured, and how rows are summed up."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -26,7 +27,9 @@ def test_gains_are_of_means_and_kinds_are_summed_up():
     assert ROW.gain == pytest.approx(0.2) and other.gain == pytest.approx(-0.1)
     lines = table([ROW, other]).splitlines()
     assert "| a/b | 2 | 30.0 | 50.0 | +20.0 | 60 | 4.7× | seen at 832 pixels |" in lines
-    assert "| **other, 1 classes** | | **80.0** | **70.0** | **-10.0** | | | |" in lines
+    assert "| **other, 1** | | **80.0** | **70.0** | **-10.0** | | 1.0× | |" in lines
+    worse = replace(ROW, ious_fitted=(0.3, 0.3))  # gains 20 and 0 points: 14.1 between them, 10 of their mean
+    assert "| **thin, 2** | | **30.0** | **40.0** | **+10.0 ± 10.0** | | 4.7× | |" in table([ROW, worse]).splitlines()
     assert "estimate, fit: mean absolute error" not in summary([other])
     told = summary([ROW, other, ROW])
     assert told["worst gain of a class"] == pytest.approx(-0.1)
