@@ -61,12 +61,28 @@ def test_where_pillow_does_something_else_it_does_it_all(monkeypatch: pytest.Mon
     try:
         assert order((31, 23), (17, 40), CPU) is None
         monkeypatch.setattr(resizing, "order", lambda *_: None)
+        monkeypatch.setattr(resizing, "pays", lambda device: True)
         np.testing.assert_array_equal(resized(noise(31, 23), (17, 40), ELSEWHERE), otherwise(noise(31, 23), (17, 40)))
     finally:
         order.cache_clear()
 
 
-def test_a_photograph_too_large_to_take_there_a_picture_and_one_of_that_size_never_go_there():
+def test_devices_that_are_slow_at_it_leave_it_to_pillow():
+    assert not resizing.pays(CPU) and not resizing.pays(ELSEWHERE) and not resizing.pays(torch.device("mps"))
+    np.testing.assert_array_equal(resized(noise(9, 7), (4, 4), ELSEWHERE), resize_photo(noise(9, 7), (4, 4)))
+
+
+def test_a_photograph_is_taken_where_it_pays(monkeypatch: pytest.MonkeyPatch):
+    asked: list[torch.device] = []
+    monkeypatch.setattr(resizing, "pays", lambda device: not asked.append(device))
+    np.testing.assert_array_equal(resized(noise(9, 7), (4, 4), CPU), resize_photo(noise(9, 7), (4, 4)))
+    assert asked == [CPU]
+
+
+def test_a_photograph_too_large_to_take_there_a_picture_and_one_of_that_size_never_go_there(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(resizing, "pays", lambda device: True)
     large = np.zeros((LARGEST // 4 + 1, 4, 3), np.uint8)
     assert resized(large, (8, 8), ELSEWHERE).shape == (8, 8, 3)
     np.testing.assert_array_equal(
