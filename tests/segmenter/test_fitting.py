@@ -245,6 +245,16 @@ def test_two_models_may_vote_and_a_file_needs_both(segmenter, monkeypatch, tmp_p
         Concept.load(tmp_path / "it.concept", segmenter)
 
 
+@pytest.mark.usefixtures("everything")
+def test_nobody_is_asked_where_a_decoder_is_tuned(segmenter, monkeypatch):
+    monkeypatch.setattr(fitting, "VOTED", SURE)
+    alone = fit(segmenter)
+    monkeypatch.setattr(Segmenter, "voters", lambda self: [tiny_segmenter(CONFIG.but(similarity=True), seed=1)])
+    concept = fit(segmenter)
+    assert all(view.segmenter.base is segmenter for view in concept.views)
+    assert concept.fingerprint == alone.fingerprint
+
+
 @pytest.mark.parametrize(("side", "sizes"), [(8, [SIZE, LARGER]), (60, [SIZE])], ids=["small", "large"])
 def test_with_one_example_sizes_follow_from_how_large_the_thing_is(segmenter, side, sizes):
     photo, mask = scene(0, (64, 64))[0], np.zeros((64, 64), np.uint8)
