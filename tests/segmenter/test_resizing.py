@@ -9,7 +9,7 @@ from PIL import Image
 
 from dgpnet.images import resize_photo
 from dgpnet.segmenter import resizing
-from dgpnet.segmenter.resizing import CPU, LARGEST, by_products, order, resized
+from dgpnet.segmenter.resizing import CPU, LARGEST, LONGEST, OFTEN, by_products, order, resized
 
 CUDA = pytest.param(torch.device("cuda"), marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))
 SIDE = st.integers(1, 300)
@@ -61,6 +61,7 @@ def test_where_pillow_does_something_else_it_does_it_all(monkeypatch: pytest.Mon
     try:
         assert order((31, 23), (17, 40), CPU) is None
         monkeypatch.setattr(resizing, "order", lambda *_: None)
+        monkeypatch.setattr(resizing, "OFTEN", 0)
         monkeypatch.setattr(resizing, "pays", lambda device: True)
         np.testing.assert_array_equal(resized(noise(31, 23), (17, 40), ELSEWHERE), otherwise(noise(31, 23), (17, 40)))
     finally:
@@ -72,19 +73,40 @@ def test_devices_that_are_slow_at_it_leave_it_to_pillow():
     np.testing.assert_array_equal(resized(noise(9, 7), (4, 4), ELSEWHERE), resize_photo(noise(9, 7), (4, 4)))
 
 
-def test_a_photograph_is_taken_where_it_pays(monkeypatch: pytest.MonkeyPatch):
-    asked: list[torch.device] = []
-    monkeypatch.setattr(resizing, "pays", lambda device: not asked.append(device))
-    np.testing.assert_array_equal(resized(noise(9, 7), (4, 4), CPU), resize_photo(noise(9, 7), (4, 4)))
-    assert asked == [CPU]
+def test_a_size_that_is_asked_for_again_and_again_is_taken_there(monkeypatch: pytest.MonkeyPatch):
+    taken = []
+    monkeypatch.setattr(resizing, "pays", lambda device: True)
+    monkeypatch.setattr(
+        resizing, "by_products", lambda *given, **how: taken.append(given) or by_products(*given, **how)
+    )
+    resizing._asked.cache_clear()
+    order.cache_clear()
+    for turn in range(OFTEN + 2):
+        photo = noise(91, 73, turn)
+        np.testing.assert_array_equal(resized(photo, (40, 40), CPU), resize_photo(photo, (40, 40)))
+        resized(noise(90 + turn, 70), (40, 40), CPU)  # others, once each
+        assert sum(given[0] is photo for given in taken) == (turn >= OFTEN)
+    assert all(given[0].shape == (91, 73, 3) for given in taken)
+
+
+def test_where_memory_is_short_pillow_does_it(monkeypatch: pytest.MonkeyPatch):
+    def short(*given: object, **how: object) -> None:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(resizing, "pays", lambda device: True)
+    monkeypatch.setattr(resizing, "OFTEN", 0)
+    monkeypatch.setattr(resizing, "by_products", short)
+    order.cache_clear()
+    np.testing.assert_array_equal(resized(noise(33, 27), (4, 4), CPU), resize_photo(noise(33, 27), (4, 4)))
 
 
 def test_a_photograph_too_large_to_take_there_a_picture_and_one_of_that_size_never_go_there(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(resizing, "pays", lambda device: True)
-    large = np.zeros((LARGEST // 4 + 1, 4, 3), np.uint8)
-    assert resized(large, (8, 8), ELSEWHERE).shape == (8, 8, 3)
+    monkeypatch.setattr(resizing, "OFTEN", 0)
+    for large in (np.zeros((LARGEST // 4000 + 1, 4000, 3), np.uint8), np.zeros((LONGEST + 1, 4, 3), np.uint8)):
+        assert resized(large, (8, 8), ELSEWHERE).shape == (8, 8, 3)
     np.testing.assert_array_equal(
         resized(Image.fromarray(noise(9, 7)), (4, 4), ELSEWHERE), resize_photo(noise(9, 7), (4, 4))
     )

@@ -10,6 +10,8 @@ from PIL import Image
 from dgpnet.annotations.legend import Legend
 from dgpnet.errors import Error, Notice
 from dgpnet.images import MEAN, STD
+from dgpnet.segmenter import support
+from dgpnet.segmenter.resizing import CPU
 from dgpnet.segmenter.support import QUICK, as_input, fitted, pixels_of, prepare, quick, read_examples, shrunk
 from tests.tiny import CONFIG, SIZE, scene, scenes
 
@@ -199,9 +201,22 @@ def test_what_a_caller_s_generator_raises_is_an_error_that_says_so():
         read_examples(photos(), [MASK, MASK], None, CONFIG)
 
 
-def test_only_what_is_in_memory_and_small_is_read_without_threads(tmp_path: Path):
+def test_only_small_arrays_for_a_gpu_are_read_without_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     photo = np.zeros((48, 64, 3), np.uint8)
+    assert not quick(photo, CPU)
+    monkeypatch.setattr(support, "pays", lambda device: True)
+    assert quick(photo, CPU)
     Image.fromarray(photo).save(tmp_path / "photo.png")
-    assert quick(photo) and quick(torch.zeros(3, 48, 64, dtype=torch.uint8))
-    assert not quick(tmp_path / "photo.png") and not quick(Image.fromarray(photo))
-    assert not quick(np.zeros((QUICK // 64 + 1, 64, 3), np.uint8))
+    on_disk = np.memmap(tmp_path / "photo.raw", np.uint8, "w+", shape=photo.shape)
+    others = [tmp_path / "photo.png", Image.fromarray(photo), torch.zeros(3, 48, 64, dtype=torch.uint8), on_disk]
+    others += [photo / 255, photo[..., 0], np.zeros((48, 64, 4), np.uint8), None]
+    assert not any(quick(one, CPU) for one in others)
+    assert not quick(np.zeros((QUICK // 64 + 1, 64, 3), np.uint8), CPU)
+
+
+def test_it_makes_no_difference_who_reads(monkeypatch: pytest.MonkeyPatch):
+    photos, masks = scenes(4)
+    by_threads, _ = read_examples(photos, masks, None, CONFIG)
+    monkeypatch.setattr(support, "pays", lambda device: True)
+    here, _ = read_examples(photos, masks, None, CONFIG)
+    assert [shot.origin for shot in here[0]] == [shot.origin for shot in by_threads[0]]

@@ -24,8 +24,9 @@ from dgpnet.network.fused import Foldable, FusedConv
 from dgpnet.network.graphs import Call, Graphs, Several, directly
 from dgpnet.network.prepared import PreparedConv, PreparedWeights, available, values
 
-#: Graphs that a predictor keeps of the network, and of what is made of its answers.
-GRAPHS, FURTHER = 16, 8
+#: Graphs that a predictor keeps of the network and what judges its answers, and of what is made of them at photographs'
+#: own sizes: these come in many shapes, so that only what is asked again and again is captured.
+GRAPHS, FURTHER, OFTEN = 16, 8, 4
 
 
 def fold(network: DGPNet) -> DGPNet:
@@ -99,9 +100,9 @@ class Predictor:
         if ready:
             prepare(self.network.encoder.project)
         self._capture = graphs and device.type == "cuda"
-        self._call: Call = Graphs(GRAPHS) if self._capture else directly
-        #: For functions of the answers. Apart, since what is made at photographs' own sizes comes in many shapes.
-        self.further: Call = Graphs(FURTHER) if self._capture else directly
+        self.call: Call = Graphs(GRAPHS) if self._capture else directly
+        #: For what is made at photographs' own sizes.
+        self.further: Call = Graphs(FURTHER, habit=OFTEN) if self._capture else directly
 
     def learn(self, photos: Tensor, masks: Tensor, *, budget: int | None = None) -> Memory:
         check_support(photos, masks)
@@ -119,7 +120,7 @@ class Predictor:
             features = self.network.encoder(self._ready(photos.flatten(0, 1)))
             return self.network.support_points(features, masks)
 
-        return self._call("points", points, [photos, masks])
+        return self.call("points", points, [photos, masks])
 
     @torch.no_grad()
     def encode(self, photos: Tensor) -> dict[int, Tensor]:
@@ -128,7 +129,7 @@ class Predictor:
         def encode(photos: Tensor) -> Several:
             return Several(self.network.encoder.body(self._ready(photos)))
 
-        found = self._call("encode", encode, [photos])
+        found = self.call("encode", encode, [photos])
         return dict(zip(self.network.encoder.body.strides, found, strict=True))
 
     @torch.no_grad()
@@ -138,7 +139,7 @@ class Predictor:
         def points(masks: Tensor, *tensors: Tensor) -> Points:
             return self.network.support_points(dict(zip(features, tensors, strict=True)), masks)
 
-        return self._call("points of", points, [masks, *features.values()])
+        return self.call("points of", points, [masks, *features.values()])
 
     @torch.no_grad()
     def look_at(self, memory: Memory, features: Mapping[int, Tensor]) -> Answer:
@@ -149,7 +150,7 @@ class Predictor:
             known = memory.with_state(dict(zip(state, tensors[len(strides) :], strict=True)))
             return self.network.look_at(known, dict(zip(strides, tensors, strict=False)))
 
-        return self._call(("at", *_shape(memory)), look, list(features.values()), list(state.values()), memory)
+        return self.call(("at", *_shape(memory)), look, list(features.values()), list(state.values()), memory)
 
     @torch.no_grad()
     def learn_points(self, points: Points, *, budget: int | None = None) -> Memory:
@@ -162,7 +163,7 @@ class Predictor:
             pairs = zip(tensors[::2], tensors[1::2], strict=True)
             return self.network.learn_points(replace(points, branches=dict(zip(names, pairs, strict=True))))
 
-        memory = self._call("learn", learn, [tensor for pair in points.branches.values() for tensor in pair])
+        memory = self.call("learn", learn, [tensor for pair in points.branches.values() for tensor in pair])
         # A graph cannot look at numbers: where a factorisation failed in one, the way that can finds out why.
         return memory if not self._capture or _finite(memory) else self.network.learn_points(points)
 
@@ -190,7 +191,7 @@ class Predictor:
             known = memory.with_state(dict(zip(state, tensors, strict=True)))
             return self.network.look(known, self._ready(photos))
 
-        return self._call(("look", *_shape(memory)), look, [photos], list(state.values()), memory)
+        return self.call(("look", *_shape(memory)), look, [photos], list(state.values()), memory)
 
     @torch.no_grad()
     def recall(self, memory: Memory, features: Mapping[int, Tensor]) -> Tensor:
@@ -204,7 +205,7 @@ class Predictor:
         def episode(support_photos: Tensor, support_masks: Tensor, query: Tensor) -> Several:
             return Several([self.network(self._ready(support_photos), support_masks, self._ready(query))])
 
-        return self._call("episode", episode, [support_photos, support_masks, query])[0]
+        return self.call("episode", episode, [support_photos, support_masks, query])[0]
 
     def _ready(self, photos: Tensor) -> Tensor:
         flat = photos.flatten(0, -4) if photos.dim() > 4 else photos

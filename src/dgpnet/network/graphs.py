@@ -13,6 +13,8 @@ from torch import Tensor
 
 #: Calls before a function is captured, in which libraries make up their minds.
 WARM_UP = 3
+#: PyTorch captures on one stream, so that a process captures one graph at a time.
+_CAPTURING = threading.Lock()
 
 
 class Tensors(Protocol):
@@ -57,7 +59,14 @@ class Graph(Generic[Found]):
         pool: Pool | None = None,
     ) -> None:
         """function: takes inputs and state, one after the other."""
-        self.pool = pool or Pool()
+        with _CAPTURING:
+            self._capture(function, inputs, state, pool or Pool())
+        self.owner: Callable[[], object] = lambda: None
+
+    def _capture(
+        self, function: Callable[..., Found], inputs: Sequence[Tensor], state: Sequence[Tensor], pool: Pool
+    ) -> None:
+        self.pool = pool
         self.inputs, self.state = tuple(t.clone() for t in inputs), tuple(t.clone() for t in state)
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
@@ -69,7 +78,6 @@ class Graph(Generic[Found]):
         # In this mode other threads may go on.
         with torch.cuda.graph(self.graph, pool=self.pool.handle, capture_error_mode="thread_local"):
             self.found = function(*self.inputs, *self.state)
-        self.owner: Callable[[], object] = lambda: None
 
     def __call__(self, *inputs: Tensor, state: Sequence[Tensor] = (), owner: object = None) -> Found:
         """What the function gives. owner: whose state it is; copied where it was another's."""
@@ -119,12 +127,12 @@ def directly(
 class Graphs:
     """A `Call` through graphs: those of one kind and of the same shapes share one, and take turns."""
 
-    def __init__(self, limit: int) -> None:
-        """limit: how many are kept; the one unused for longest goes first."""
-        self._limit = limit
-        # None for what was asked once: capturing takes as long as thirty calls, and once is no habit.
-        self._graphs: OrderedDict[Hashable, Graph[Any] | None] = OrderedDict()
-        self._pool: Pool | None = None
+    def __init__(self, limit: int, *, habit: int = 2) -> None:
+        """limit: how many are kept; the one unused for longest goes first · habit: which call captures, since that
+        takes as long as thirty others."""
+        self._limit, self._habit = limit, habit
+        #: Of what is no habit yet, how often it was asked.
+        self._graphs: OrderedDict[Hashable, Graph[Any] | int] = OrderedDict()
         self._lock = threading.Lock()
 
     def __call__(
@@ -138,15 +146,17 @@ class Graphs:
         """As `Call` says."""
         key = kind, *(tensor.shape for tensor in (*inputs, *state))
         with self._lock:
-            first = key not in self._graphs
-            graph = self._graphs.pop(key, None)
-            if graph is None and not first:
-                self._pool = self._pool or Pool()
-                graph = Graph(function, inputs, state, self._pool)
+            graph = self._graphs.pop(key, 0)
+            if not isinstance(graph, Graph):
+                graph = graph + 1 if graph + 1 < self._habit else Graph(function, inputs, state, self._pool())
             self._graphs[key] = graph  # the newest comes last
             while len(self._graphs) > self._limit:
                 self._graphs.popitem(last=False)
-            if graph is not None:
+            if isinstance(graph, Graph):
                 found: Found = graph(*inputs, state=state, owner=owner)
                 return found
         return function(*inputs, *state)
+
+    def _pool(self) -> Pool | None:
+        """That of the others: a pool without graphs is gone for good."""
+        return next((one.pool for one in self._graphs.values() if isinstance(one, Graph)), None)

@@ -29,7 +29,7 @@ from dgpnet.segmenter.kinship import Kinship, kinship
 from dgpnet.segmenter.segmentation import Judged, Maps, Segmentation, judge, render
 from dgpnet.segmenter.streams import ahead, batches
 from dgpnet.segmenter.suggest import encode, order
-from dgpnet.segmenter.support import Origin, Prepared, Shot, pixels_of, prepare, quick, read_examples
+from dgpnet.segmenter.support import Origin, Prepared, Shot, pixels_of, prepare, read_examples
 from dgpnet.segmenter.views import MissingModel, View, described, look, look_in_tiles, restored
 from dgpnet.weights import sealed
 
@@ -249,7 +249,9 @@ class Concept:
         size = 1 if how.tile else self.segmenter.engine.batch(len(self.classes))
 
         def found() -> Iterator[Segmentation | Error]:
-            with closing(ahead(entries, lambda one: self._read(one, how), cost=pixels_of, quick=quick)) as stream:
+            with closing(
+                ahead(entries, lambda one: self._read(one, how), cost=pixels_of, quick=self.segmenter.engine.quick)
+            ) as stream:
                 for group in batches((future for _, future in stream), size):
                     failed = {i: error for i, one in enumerate(group) if isinstance(error := one.exception(), Error)}
                     if failed and on_error == "raise":
@@ -345,7 +347,7 @@ class Concept:
             threshold=threshold,
             kin=self.kin,
             keep_all=keep_all,
-            call=self.segmenter.engine.further,
+            call=self.segmenter.engine.call,
         )
 
     def prepare(self, photo: NDArray[np.uint8] | Image.Image) -> Prepared:

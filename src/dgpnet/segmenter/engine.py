@@ -19,7 +19,7 @@ from dgpnet.network.fast import Predictor
 from dgpnet.network.graphs import Call
 from dgpnet.segmenter.segmentation import Maps
 from dgpnet.segmenter.streams import batches
-from dgpnet.segmenter.support import Prepared, Shot, as_input, padded, prepare
+from dgpnet.segmenter.support import Prepared, Shot, as_input, padded, prepare, quick
 
 if TYPE_CHECKING:
     from dgpnet.images import ImageSource
@@ -69,9 +69,18 @@ class Engine:
         return self.predictor.device
 
     @property
-    def further(self) -> Call:
+    def call(self) -> Call:
         """How to call functions of what was found."""
+        return self.predictor.call
+
+    @property
+    def further(self) -> Call:
+        """The same, of functions at photographs' own sizes."""
         return self.predictor.further
+
+    def quick(self, source: ImageSource) -> bool:
+        """Whether a photograph is read in a moment; see `support.quick`."""
+        return quick(source, self.device)
 
     def batch(self, classes: int) -> int:
         """How many photographs to take through the network at once."""

@@ -12,7 +12,8 @@ from torch import Tensor
 Arrays = dict[str, NDArray[Any]]
 
 #: Bytes that arrays may hold of the memory that a GPU writes to by itself. It cannot be swapped out, and new blocks of
-#: it take long to get: whoever keeps thousands of results has the later ones in ordinary memory.
+#: it take long to get: whoever keeps thousands of results, or asks for one that is a quarter of this, has them in
+#: ordinary memory.
 DIRECT = 1 << 30
 
 
@@ -34,9 +35,8 @@ def landed(several: Iterable[Mapping[str, Tensor]]) -> Iterator[Arrays]:
 def _begun(tensors: Mapping[str, Tensor]) -> Callable[[], Arrays]:
     """Copying is begun, if it can go on by itself; what is returned waits for its end."""
     first = next(iter(tensors.values()))
-    there = {n: torch.empty(one.shape, dtype=one.dtype, pin_memory=first.is_cuda) for n, one in tensors.items()}
-    # Asked behind the allocation: only then is counted what was given back.
-    if not first.is_cuda or torch.cuda.host_memory_stats().get("active_bytes.current", 0) > DIRECT:
+    there = _direct(tensors) if first.is_cuda and 4 * sum(one.nbytes for one in tensors.values()) <= DIRECT else None
+    if there is None:
         return lambda: {name: one.cpu().numpy() for name, one in tensors.items()}
     for name, one in tensors.items():
         there[name].copy_(one, non_blocking=True)
@@ -48,3 +48,16 @@ def _begun(tensors: Mapping[str, Tensor]) -> Callable[[], Arrays]:
         return {name: one.numpy() for name, one in there.items()}
 
     return arrays
+
+
+def _direct(tensors: Mapping[str, Tensor]) -> dict[str, Tensor] | None:
+    """Memory for them that a GPU can write to by itself; None where there is none, or enough was given."""
+    try:
+        there = {
+            name: torch.empty(one.shape, dtype=one.dtype, device="cpu", pin_memory=True)
+            for name, one in tensors.items()
+        }
+    except RuntimeError:  # a container that may not lock memory, say
+        return None
+    # Asked behind the allocation: only then is counted what was given back.
+    return None if torch.cuda.host_memory_stats().get("active_bytes.current", 0) > DIRECT else there

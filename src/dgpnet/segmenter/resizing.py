@@ -6,8 +6,10 @@ each. Sums of whole numbers are exact in float64, in any order, so two products 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, lru_cache
+from itertools import count
 
 import numpy as np
 import torch
@@ -20,8 +22,10 @@ from dgpnet.images import resize_photo
 CPU = torch.device("cpu")
 #: Pillow's weights are whole numbers of 2^-BITS.
 BITS = 22
-#: Pixels of the largest photograph that is worth taking to a GPU whole: 100 MB there.
-LARGEST = 1 << 22
+#: Pixels of the largest photograph that is worth taking to a GPU whole: 100 MB there; and of its longer side.
+LARGEST, LONGEST = 1 << 22, 1 << 13
+#: How often photographs of one size are asked for before it pays to make ready for them, and sizes that are kept so.
+OFTEN, SIZES = 3, 16
 #: Compute capabilities of GPUs that are made for float64 too; of others it takes thirty times and more.
 DOUBLE = frozenset({(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)})
 
@@ -31,8 +35,22 @@ def resized(photo: NDArray[np.uint8] | Image.Image, size: tuple[int, int], devic
     if isinstance(photo, Image.Image) or photo.shape[:2] == size or not pays(device):
         return resize_photo(photo, size)
     height, width = photo.shape[:2]
-    rows_first = order((height, width), size, device) if height * width <= LARGEST else None
-    return resize_photo(photo, size) if rows_first is None else by_products(photo, size, device, rows_first=rows_first)
+    small = height * width <= LARGEST and max(height, width) <= LONGEST
+    if not small or next(_asked((height, width), size, device)) < OFTEN:
+        return resize_photo(photo, size)
+    try:
+        rows_first = order((height, width), size, device)
+        if rows_first is not None:
+            return by_products(photo, size, device, rows_first=rows_first)
+    except torch.OutOfMemoryError:
+        pass
+    return resize_photo(photo, size)
+
+
+@lru_cache(maxsize=SIZES)
+def _asked(old: tuple[int, int], new: tuple[int, int], device: torch.device) -> Iterator[int]:
+    """Counts how often."""
+    return count()
 
 
 @cache
@@ -73,7 +91,7 @@ def _by_products(
     return shrunk
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=2 * SIZES)
 def weights(old: int, new: int, device: torch.device) -> Tensor:
     """(new, old): what each of `old` pixels in a line counts for each of `new`; whole numbers, in all about 2^BITS."""
     scale = old / new

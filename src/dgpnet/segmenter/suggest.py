@@ -98,15 +98,15 @@ def encode(
                 count = engine.captured(1 << (len(some) - 1).bit_length())
                 features = engine.predictor.encode(engine.as_input([one.photo for one in some], count=count))
                 found.append(cells(segmenter, features)[: len(some)])
-                presence += [] if looking is None else _presence(looking, some, features)
+                presence += [] if looking is None else _presence(looking, some, features, count)
     return Pool(torch.cat(found), readable, failures, None if looking is None else torch.tensor(presence))
 
 
-def _presence(concept: Concept, photos: Sequence[Prepared], features: Mapping[int, Tensor]) -> list[float]:
-    """Of N photographs that are padded to one size. features: by stride, of N or more, so that a concept that was not
+def _presence(concept: Concept, photos: Sequence[Prepared], features: Mapping[int, Tensor], count: int) -> list[float]:
+    """Of N photographs that are padded to one size. features: by stride, of `count` ≥ N, so that a concept that was not
     fitted need not encode them again."""
     if concept.fitted is not None:
-        return [one.presence for one in concept.judge(concept.maps(photos))]
+        return [one.presence for one in concept.judge(concept.maps(photos, batch=count))]
     several = Maps.of(concept.segmenter.engine.predictor.look_at(concept.memory, features))
     maps = []
     for photo, *one in zip(photos, *several, strict=False):

@@ -24,7 +24,7 @@ from dgpnet.annotations.legend import Legend
 from dgpnet.checks import each, names, path_of
 from dgpnet.errors import Error, Notice
 from dgpnet.images import IGNORE, MEAN, STD, distinct, photo_size, read_mask, read_photo, resize_mask
-from dgpnet.segmenter.resizing import CPU, resized
+from dgpnet.segmenter.resizing import CPU, pays, resized
 from dgpnet.segmenter.streams import ahead
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def read_examples(
             _pairs(photos, masks),
             lambda pair: _read(*pair, configs, device, first, coded),
             cost=lambda pair: pixels_of(pair[1]),
-            quick=lambda pair: quick(pair[1]),
+            quick=lambda pair: quick(pair[1], device) and type(pair[2]) is np.ndarray,
         )
     ) as stream:
         read = [future.result() for _, future in stream]
@@ -322,9 +322,16 @@ def pixels_of(source: ImageSource) -> int:
         return 0
 
 
-def quick(source: ImageSource) -> bool:
-    """Whether a photograph is read in a moment: it is in memory already, and no larger than QUICK."""
-    return hasattr(source, "shape") and pixels_of(source) <= QUICK
+def quick(source: ImageSource, device: torch.device) -> bool:
+    """Whether a photograph is read in a moment: it is an array as networks on that device take it, which shrinks it by
+    itself."""
+    return (
+        pays(device)
+        and type(source) is np.ndarray
+        and source.dtype == np.uint8
+        and source.shape[2:] == (3,)
+        and pixels_of(source) <= QUICK
+    )
 
 
 def shrunk(mask: NDArray[np.bool_], size: tuple[int, int]) -> NDArray[np.bool_]:

@@ -478,9 +478,10 @@ class Mind:
         return pool[best][0], self._reason(pool[best][0], len(pool), there)
 
     def _pool(self, records: Sequence[Record]) -> list[tuple[Record, torch.Tensor]]:
-        """Photographs and their features; of those that were never looked at the few that most probably show it."""
+        """Photographs and their features; of those that were never looked at the few that most probably show it, the
+        least certain first."""
         new = [one for one in records if (one.key, one.stamp) not in self._features]
-        for record in sorted(new, key=self._found_presence, reverse=True)[:CANDIDATES]:
+        for record in sorted(new, key=lambda one: (-self._found_presence(one), self._certainty(one)))[:CANDIDATES]:
             try:
                 self.project.look(record)
                 seen = encode(self.segmenter, [self.project.path(record)])
@@ -500,20 +501,17 @@ class Mind:
         """(N,) as each photograph's last find tells it, where the model does; what has none is looked at."""
         if not learned.concept.tells_presence:
             return None
-        told = []
         for record in records:
             if self.project.finds.get(record.key) is None:
-                seen = self._look(learned, [record], 1)
-                told.append(seen[0].judged.presence if seen else 0.0)
+                for seen in self._look(learned, [record], 1):
+                    self._found(seen, settled=False)
                 self.worker.let_pass(SUGGEST)
-            else:
-                told.append(self._found_presence(record))
-        return torch.tensor(told)
+        return torch.tensor([self._found_presence(record, otherwise=0.0) for record in records])
 
-    def _found_presence(self, record: Record) -> float:
-        """1 where nothing was looked for."""
+    def _found_presence(self, record: Record, otherwise: float = 1.0) -> float:
+        """otherwise: where nothing was looked for."""
         found = self.project.finds.get(record.key)
-        return 1.0 if found is None else float(found.judged["presence"])
+        return otherwise if found is None else float(found.judged["presence"])
 
     def _reason(self, record: Record, count: int, presence: float | None) -> str:
         if self.learned is None:
