@@ -56,8 +56,8 @@ Floats = NDArray[np.float64]
 @dataclass(frozen=True)
 class Known:
     """What criteria are told of N photographs after the first mask: presence and mean uncertainty (N,), the cosines
-    (N, N + 1) of their features to each other's and to those of the first example, and which of
-    some would lower their variance the most, times weights (N,) where they are given."""
+    (N, N + 1) of their features to each other's and to those of the first example, and which of some would lower their
+    variance the most, times weights (N,) where they are given."""
 
     presence: Floats
     uncertainty: Floats

@@ -59,25 +59,20 @@ class Graph(Generic[Found]):
         pool: Pool | None = None,
     ) -> None:
         """function: takes inputs and state, one after the other."""
-        with _CAPTURING:
-            self._capture(function, inputs, state, pool or Pool())
-        self.owner: Callable[[], object] = lambda: None
-
-    def _capture(
-        self, function: Callable[..., Found], inputs: Sequence[Tensor], state: Sequence[Tensor], pool: Pool
-    ) -> None:
-        self.pool = pool
+        self.pool = pool or Pool()
         self.inputs, self.state = tuple(t.clone() for t in inputs), tuple(t.clone() for t in state)
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(WARM_UP):
-                function(*self.inputs, *self.state)
-        torch.cuda.current_stream().wait_stream(side)
+        self.owner: Callable[[], object] = lambda: None
         self.graph = torch.cuda.CUDAGraph()
-        # In this mode other threads may go on.
-        with torch.cuda.graph(self.graph, pool=self.pool.handle, capture_error_mode="thread_local"):
-            self.found = function(*self.inputs, *self.state)
+        side = torch.cuda.Stream()
+        with _CAPTURING:
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                for _ in range(WARM_UP):
+                    function(*self.inputs, *self.state)
+            torch.cuda.current_stream().wait_stream(side)
+            # In this mode other threads may go on.
+            with torch.cuda.graph(self.graph, pool=self.pool.handle, capture_error_mode="thread_local"):
+                self.found = function(*self.inputs, *self.state)
 
     def __call__(self, *inputs: Tensor, state: Sequence[Tensor] = (), owner: object = None) -> Found:
         """What the function gives. owner: whose state it is; copied where it was another's."""

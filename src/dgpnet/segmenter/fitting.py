@@ -130,34 +130,34 @@ def sizes(config: Config) -> tuple[int, int]:
 
 
 def fit(
-    models: Sequence[Segmenter],
+    model: Segmenter,
     shots: Mapping[int, Sequence[Shot]],
     seconds: float = SECONDS,
     advance: Advance | None = None,
 ) -> tuple[tuple[View, ...], Fitted, Estimate | None]:
     """The views that serve these examples best, what was chosen, and what to expect.
 
-    models: the one that is fitted, and others that may vote · shots: size -> the K examples, of each of `sizes`.
+    shots: size -> the K examples, of each of `sizes`.
     """
     clock = Clock(seconds, advance)
-    own = models[0].network.config.size
+    own = model.network.config.size
     count = len(shots[own])
     if count == 1:
         covered = float(shots[own][0].masks.any(0).mean())
         seen = [size for size in shots if size == own or covered < SMALL_THING]
-        views = tuple(_view(models[0], size, shots[size]) for size in seen)
+        views = tuple(_view(model, size, shots[size]) for size in seen)
         clock.tick(end=True)
-        cost = sum(_work(models[0], size, 1) for size in seen) / _work(models[0], own, 1)
+        cost = sum(_work(model, size, 1) for size in seen) / _work(model, own, 1)
         return views, _fitted(views, count, bias=0.0, cost=cost, gain=None), None
-    members = list(_members(models[0], shots, clock))
+    members = list(_members(model, shots, clock))
     plain = _chosen(members)
-    tunable = models[0].network.config.resize == "square" and count >= FEWEST_TUNED
+    tunable = model.network.config.resize == "square" and count >= FEWEST_TUNED
     tuned, weights = _tuned(plain, members[0], clock) if tunable else (plain, None)
     if weights is None:
-        best = _voted(plain, models[1:], shots, clock)
+        best = _voted(plain, model.voters(), shots, clock)
         views = tuple(member.view for member in best.members)
     else:
-        best, better = tuned, models[0].tuned(weights)
+        best, better = tuned, model.tuned(weights)
         views = tuple(_view(better, member.view.size, member.shots) for member in best.members)
     bias = best.bias
     pairs = zip(Trial(members[:1], members[0].seen).ious(0.0), best.ious(bias), strict=True)

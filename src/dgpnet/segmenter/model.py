@@ -132,7 +132,7 @@ class Segmenter:
         if not fit:
             view = View(self, config.size, self.engine.remember(shots[config.size]))
             return Concept(self, (view,), legend, origins, (tuple(shots[config.size]),))
-        views, fitted, told = fitting.fit([self, *self.voters()], shots, seconds, advance)
+        views, fitted, told = fitting.fit(self, shots, seconds, advance)
         return Concept(self, views, legend, origins, tuple(tuple(shots[view.size]) for view in views), told, fitted)
 
     def voters(self) -> list[Segmenter]:

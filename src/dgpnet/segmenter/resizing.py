@@ -77,18 +77,12 @@ def by_products(
 ) -> NDArray[np.uint8]:
     """(H, W, 3) to (h, w, 3), computed on that device."""
     with aside(device):
-        return _by_products(photo, size, device, rows_first)
-
-
-def _by_products(
-    photo: NDArray[np.uint8], size: tuple[int, int], device: torch.device, rows_first: bool
-) -> NDArray[np.uint8]:
-    pixels = torch.from_numpy(np.require(photo, requirements=["C", "W"])).to(device)
-    planes = pixels.permute(2, 0, 1).to(torch.float64, memory_format=torch.contiguous_format)
-    down, across = weights(photo.shape[0], size[0], device), weights(photo.shape[1], size[1], device).mT
-    found = _rounded(down @ _rounded(planes @ across)) if rows_first else _rounded(_rounded(down @ planes) @ across)
-    shrunk: NDArray[np.uint8] = found.byte().permute(1, 2, 0).contiguous().cpu().numpy()
-    return shrunk
+        pixels = torch.from_numpy(np.require(photo, requirements=["C", "W"])).to(device)
+        planes = pixels.permute(2, 0, 1).to(torch.float64, memory_format=torch.contiguous_format)
+        down, across = weights(photo.shape[0], size[0], device), weights(photo.shape[1], size[1], device).mT
+        found = _rounded(down @ _rounded(planes @ across)) if rows_first else _rounded(_rounded(down @ planes) @ across)
+        shrunk: NDArray[np.uint8] = found.byte().permute(1, 2, 0).contiguous().cpu().numpy()
+        return shrunk
 
 
 @lru_cache(maxsize=2 * SIZES)
