@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 from dgpnet.benchmark import bench, growth, naive, report, speed, throughput
 from dgpnet.benchmark.timing import Effort
@@ -195,3 +196,29 @@ def test_the_quick_workload_is_smaller_in_every_way() -> None:
     assert max(quick.batches) < max(whole.batches)
     assert quick.photographs < whole.photographs
     assert replace(whole, device=CPU) == whole
+
+
+def test_peers_and_accuracy_take_listed_episodes_of_coco(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, names = tmp_path / "coco", ["a", "b", "c"]
+    for folder in ("images", "annotations"):
+        (root / folder).mkdir(parents=True)
+    for i, name in enumerate(names):
+        Image.new("RGB", (80, 60), (60 * i, 90, 120)).save(root / "images" / f"{name}.jpg")
+    square = [[10 * x + 5 for x in (1, 1, 4, 1, 4, 4, 1, 4)]]
+    instances = {
+        "images": [{"id": i, "file_name": f"{name}.jpg", "width": 80, "height": 60} for i, name in enumerate(names)],
+        "categories": [{"id": 17, "name": "cat"}],
+        "annotations": [
+            {"id": i, "image_id": i, "category_id": 17, "iscrowd": 0, "segmentation": square, "area": 900}
+            for i in range(len(names))
+        ],
+    }
+    (root / "annotations" / "instances.json").write_text(json.dumps(instances))
+    few, enough = ({"category_id": 17, "query": "a", "support": names[1 : 1 + k]} for k in (1, 2))
+    (tmp_path / "listed.json").write_text(json.dumps([few, enough]))
+    monkeypatch.setenv("DGPNET_CACHE", str(tmp_path / "cache"))
+    workload = replace(WORKLOAD, root=str(root), listed=str(tmp_path / "listed.json"), shots=(1, 2))
+    found = bench.run(workload, tmp_path, sections=bench.NEED_ROOT, say=lambda text: None)
+    assert bench.failed(found) == []
+    assert {(one["of"], one["episodes"]) for name in bench.NEED_ROOT for one in found[name]} == {("listed", 1)}
+    assert "| listed |" in (tmp_path / "benchmark.md").read_text()

@@ -51,6 +51,7 @@ def test_one_support_serves_all_queries_as_each_its_own() -> None:
 def test_all_are_timed_and_judged_and_drawn(tmp_path: Path) -> None:
     dataset = data.build("synthetic", fold=1, split="test", size=64, cache=tmp_path, photographs=16, side=64, kinds=12)
     network = speed.settle(tiny_network().requires_grad_(False), 64)
+    drawn = data.episodes(dataset, seed=0, indices=range(4), max_shots=2)
     points = [
         point
         for shots in (1, 2)
@@ -58,9 +59,9 @@ def test_all_are_timed_and_judged_and_drawn(tmp_path: Path) -> None:
             naive.unfolded(network),
             Predictor(network),
             dataset,
+            drawn,
             batch=2,
             shots=shots,
-            episodes=4,
             effort=Effort(1, 0.1, 1),
         )
     ]
@@ -68,4 +69,4 @@ def test_all_are_timed_and_judged_and_drawn(tmp_path: Path) -> None:
     good = {(point["name"], point["shots"]): point["miou"] for point in points}
     assert good[peers.OURS, 1] == pytest.approx(good[peers.LISTING, 1], abs=0.5)
     assert peers.plot(points).size > (100, 100)
-    assert peers.NEAREST in "\n".join(report.peers(points))
+    assert peers.NEAREST in "\n".join(report.peers([{"of": "toy", **point} for point in points]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -22,26 +22,30 @@ UNIT = 256
 
 
 def compared(
-    network: DGPNet, predictor: Predictor, dataset: data.Dataset, *, episodes: int, shots: int
+    network: DGPNet, predictor: Predictor, dataset: data.Dataset, drawn: Sequence[data.Episode], *, shots: int
 ) -> dict[str, Any]:
-    """mIoU in percent of both paths on the first `episodes` of seed 0; `dataset` is cached at the network's size."""
+    """mIoU in percent of both paths on these episodes of `dataset`, which is cached at the network's size."""
     paths: dict[str, Network] = {"naive_miou": partial(naive.episode, network), "ours_miou": predictor.episode}
-    miou = mious(paths, dataset, episodes=episodes, shots=shots, device=predictor.device)
+    miou = mious(paths, dataset, drawn, shots=shots, device=predictor.device)
     moved = miou["ours_miou"] - miou["naive_miou"]
-    return {"shots": shots, "episodes": episodes, "classes": list(dataset.classes.values()), **miou, "moved": moved}
+    return {"shots": shots, "episodes": len(drawn), **miou, "moved": moved}
 
 
 def mious(
-    paths: Mapping[str, Network], dataset: data.Dataset, *, episodes: int, shots: int, device: torch.device
+    paths: Mapping[str, Network],
+    dataset: data.Dataset,
+    drawn: Sequence[data.Episode],
+    *,
+    shots: int,
+    device: torch.device,
 ) -> dict[str, float]:
-    """mIoU in percent of each path on the first `episodes` of seed 0; `dataset` is cached at the network's size."""
+    """mIoU in percent of each path on these episodes of `dataset`, which is cached at the network's size."""
     scores = {name: IoU() for name in paths}
     with ThreadPoolExecutor(4) as readers:
-        for first in range(0, episodes, UNIT):
-            indices = range(first, min(first + UNIT, episodes))
-            drawn = data.episodes(dataset, seed=0, indices=indices, max_shots=shots)
-            loaded = load(dataset, drawn, shots, pin=False, executor=readers).to(device)
+        for first in range(0, len(drawn), UNIT):
+            some = drawn[first : first + UNIT]
+            loaded = load(dataset, some, shots, pin=False, executor=readers).to(device)
             for name, path in paths.items():
-                found = measure(path, loaded, drawn, shots, calibration=Calibration())
-                scores[name].update([episode.class_id for episode in drawn], found.counts.cpu().numpy())
+                found = measure(path, loaded, some, shots, calibration=Calibration())
+                scores[name].update([episode.class_id for episode in some], found.counts.cpu().numpy())
     return {name: 100 * iou.compute(resamples=0).miou for name, iou in scores.items()}

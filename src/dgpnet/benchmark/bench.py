@@ -43,6 +43,7 @@ class Workload:
     together              models of which two jobs are run at once
     studio                model that the studio is asked with; studio_sizes: photographs there, width and height
     root                  PASCAL's folder, for the sections `peers` and `accuracy`; empty: left out
+    listed                a file of episodes of COCO, which is in `root` then; empty: episodes of PASCAL's fold 1
     """
 
     device: torch.device
@@ -68,15 +69,22 @@ class Workload:
     studio: str = "small"
     studio_sizes: tuple[tuple[int, int], ...] = ((640, 480), (6000, 4000))
     root: str = ""
+    listed: str = ""
     episodes: int = 1000
     effort: Effort = field(default_factory=Effort)
 
 
 def workload_for(
-    device: torch.device, *, quick: bool = False, checkpoint: str = "", root: str = "", compile_step: bool = False
+    device: torch.device,
+    *,
+    quick: bool = False,
+    checkpoint: str = "",
+    root: str = "",
+    listed: str = "",
+    compile_step: bool = False,
 ) -> Workload:
     """The whole of it, or (`quick`, for CPUs) what a laptop measures in minutes, at 384²."""
-    whole = Workload(device, checkpoint=checkpoint, root=root, compile_step=compile_step)
+    whole = Workload(device, checkpoint=checkpoint, root=root, listed=listed, compile_step=compile_step)
     if not quick:
         return whole
     return replace(
@@ -251,18 +259,18 @@ class Bench:
         return [studio.measured(segmenter, size, min(8, calls)) for size in self.workload.studio_sizes]
 
     def peers(self) -> list[dict[str, Any]]:
-        """Other ways to the same end: photographs a second and mIoU, on PASCAL's fold 1."""
-        workload = self.workload
+        """Other ways to the same end: photographs a second and mIoU."""
+        workload, (dataset, drawn) = self.workload, self._episodes
         points = [
-            point
+            {"of": self._of, **point}
             for shots in workload.shots
             for point in peers.measured(
                 self.plain,
                 self.predictor,
-                self._dataset(),
+                dataset,
+                drawn,
                 batch=workload.batches[-1],
                 shots=shots,
-                episodes=workload.episodes,
                 effort=workload.effort,
             )
         ]
@@ -270,17 +278,28 @@ class Bench:
         return points
 
     def accuracy(self) -> list[dict[str, Any]]:
-        """Whether mIoU moves, on PASCAL's fold 1."""
-        workload = self.workload
+        """Whether mIoU moves."""
         return [
-            accuracy.compared(self.plain, self.predictor, self._dataset(), episodes=workload.episodes, shots=shots)
-            for shots in workload.shots
+            {"of": self._of, **accuracy.compared(self.plain, self.predictor, *self._episodes, shots=shots)}
+            for shots in self.workload.shots
         ]
 
-    def _dataset(self) -> data.Dataset:
+    @property
+    def _of(self) -> str:
+        """Whose episodes are measured."""
+        return Path(self.workload.listed).stem if self.workload.listed else "PASCAL fold 1: cat, chair, cow"
+
+    @cached_property
+    def _episodes(self) -> tuple[data.Dataset, list[data.Episode]]:
+        """Those of the file that have enough supports, or the first ones of PASCAL's fold 1."""
+        workload, size, most = self.workload, self.network.config.size, max(self.workload.shots)
+        if workload.listed:
+            dataset = data.build("coco", workload.root, split="test", size=size, min_pixels=1)
+            listed = data.episodes_from_file(Path(workload.listed), dataset)
+            return dataset, [episode for episode in listed if len(episode.supports) >= most]
         classes = ["cat", "chair", "cow"]
-        size = self.network.config.size
-        return data.build("pascal", self.workload.root, fold=1, split="test", classes=classes, size=size)
+        dataset = data.build("pascal", workload.root, fold=1, split="test", classes=classes, size=size)
+        return dataset, data.episodes(dataset, seed=0, indices=range(workload.episodes), max_shots=most)
 
     def _cached(self, network: DGPNet, predictor: Predictor, size: int) -> list[dict[str, Any]]:
         workload = self.workload
@@ -318,7 +337,7 @@ SECTIONS: tuple[str, ...] = (
     "peers",
     "accuracy",
 )
-#: Those that need PASCAL's photographs.
+#: Those that need a dataset's photographs.
 NEED_ROOT = ("peers", "accuracy")
 
 

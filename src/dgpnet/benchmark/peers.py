@@ -8,7 +8,7 @@ mean of the object's patches and that of the others. Neither has a part that was
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -88,13 +88,14 @@ def measured(
     network: DGPNet,
     predictor: Predictor,
     dataset: data.Dataset,
+    drawn: Sequence[data.Episode],
     *,
     batch: int,
     shots: int,
-    episodes: int,
     effort: Effort,
 ) -> list[dict[str, Any]]:
-    """Of each: photographs a second once the support is known, `batch` at a time, and mIoU in percent of episodes."""
+    """Of each: photographs a second once the support is known, `batch` at a time, and mIoU in percent of these
+    episodes."""
     size, device = predictor.config.size, predictor.device
     one = speed.rendered_episodes(1, shots, size, device)
     queries = speed.rendered_episodes(batch, 1, size, device).query
@@ -112,14 +113,14 @@ def measured(
         times = {name: measure(one, device, effort) for name, one in work.items()}
     paths: dict[str, Network] = {OURS: predictor.episode, LISTING: partial(naive.episode, network)}
     paths |= {name: partial(episode, predictor, matcher) for name, matcher in MATCHERS.items()}
-    good = accuracy.mious(paths, dataset, episodes=episodes, shots=shots, device=device)
+    good = accuracy.mious(paths, dataset, drawn, shots=shots, device=device)
     return [
         {
             "name": name,
             "shots": shots,
             "size": size,
             "batch": batch,
-            "episodes": episodes,
+            "episodes": len(drawn),
             "photographs_per_second": 1e3 * batch / times[name],
             "miou": good[name],
         }

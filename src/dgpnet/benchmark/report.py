@@ -245,12 +245,12 @@ def studio(content: Section) -> list[str]:
 
 def peers(content: Section) -> list[str]:
     """Each way's speed and mIoU, and the plot."""
-    header = ["PASCAL fold 1", "shots", "photographs a second", "mIoU"]
+    one = content[0]
+    header = [one["of"], "shots", "photographs a second", "mIoU"]
     rows = (
         [one["name"], str(one["shots"]), f"{one['photographs_per_second']:,.1f}", f"{one['miou']:.2f}"]
         for one in content
     )
-    one = content[0]
     return [
         f"{one['episodes']:,} episodes at {one['size']}²; once the support is known, {one['batch']} at a time, on the "
         "same encoder. The baselines of ours have no trained part besides that encoder.",
@@ -263,7 +263,7 @@ def peers(content: Section) -> list[str]:
 
 def accuracy(content: Section) -> list[str]:
     """mIoU of both paths on the same episodes."""
-    header = ["PASCAL fold 1", "naive mIoU", "ours mIoU", "moved"]
+    header = [content[0]["of"], "naive mIoU", "ours mIoU", "moved"]
     rows = (
         [
             f"{one['shots']}-shot, {one['episodes']} episodes",

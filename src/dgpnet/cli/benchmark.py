@@ -24,6 +24,10 @@ def benchmark(
     root: Annotated[
         str, typer.Option(metavar="DIR", help="PASCAL's folder: also measure whether mIoU moves (with --checkpoint).")
     ] = "",
+    episodes_file: Annotated[
+        Path | None,
+        typer.Option(metavar="JSON", help="Episodes of COCO, which --root then holds.", show_default=False),
+    ] = None,
     section: Annotated[
         list[str] | None, typer.Option(help="Only this section (machine, runtimes, cached, …); repeatable.")
     ] = None,
@@ -42,8 +46,9 @@ def benchmark(
     from dgpnet.benchmark import bench, report
     from dgpnet.devices import find_device
 
+    listed = str(episodes_file or "")
     workload = bench.workload_for(
-        find_device(device), quick=quick, checkpoint=checkpoint, root=root, compile_step=compiled
+        find_device(device), quick=quick, checkpoint=checkpoint, root=root, listed=listed, compile_step=compiled
     )
     command = shlex.join(["dgpnet", *sys.argv[1:]])
     found = bench.run(workload, out, sections=section or bench.SECTIONS, command=command, say=_say)
