@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import typer
@@ -58,7 +58,7 @@ class Row:
     """One class: mean IoU of its queries with one view and fitted, what was to be expected of either, and the price.
 
     expected, expected_fitted   the estimates; None where there was none
-    ious, ious_fitted           of each query
+    parts, parts_fitted         of each query: pixels in which found and painted agree, and of either
     wall, processor             seconds that fitting took, by the clock and of all cores together
     cost                        work for a photograph over that of one view · chosen: in words
     """
@@ -67,12 +67,22 @@ class Row:
     name: str
     expected: float | None
     expected_fitted: float | None
-    ious: tuple[float, ...]
-    ious_fitted: tuple[float, ...]
+    parts: tuple[tuple[int, int], ...]
+    parts_fitted: tuple[tuple[int, int], ...]
     wall: float
     processor: float
     cost: float
     chosen: str
+
+    @property
+    def ious(self) -> tuple[float, ...]:
+        """Of each query."""
+        return tuple(both / either if either else 1.0 for both, either in self.parts)
+
+    @property
+    def ious_fitted(self) -> tuple[float, ...]:
+        """Of each query."""
+        return tuple(both / either if either else 1.0 for both, either in self.parts_fitted)
 
     @property
     def gain(self) -> float:
@@ -121,8 +131,8 @@ def compared(
     fitted = segmenter.learn(photos, masks, classes=["it"], fit=True, fit_seconds=seconds)
     wall, processor = time.perf_counter() - wall, time.process_time() - processor
     assert fitted.fitted is not None
-    ious, ious_fitted = (
-        tuple(_iou(concept, dataset.photo(i), _mask(dataset.mask(i), class_id)) for i in asked)
+    parts, parts_fitted = (
+        tuple(_parts(concept, dataset.photo(i), _mask(dataset.mask(i), class_id)) for i in asked)
         for concept in (plain, fitted)
     )
     return Row(
@@ -130,8 +140,8 @@ def compared(
         dataset.classes[class_id],
         _mean(plain),
         _mean(fitted),
-        ious,
-        ious_fitted,
+        parts,
+        parts_fitted,
         round(wall, 1),
         round(processor, 1),
         fitted.fitted.cost,
@@ -148,11 +158,18 @@ def _mask(mask: NDArray[np.uint8], class_id: int) -> NDArray[np.uint8]:
     return np.where(mask == IGNORE, IGNORE, mask == label_of(class_id)).astype(np.uint8)
 
 
-def _iou(concept: Concept, photo: NDArray[np.uint8], truth: NDArray[np.uint8]) -> float:
+def _parts(concept: Concept, photo: NDArray[np.uint8], truth: NDArray[np.uint8]) -> tuple[int, int]:
     found = concept.segment(photo, keep_all=True).mask > 0
-    said = truth != IGNORE
-    either = ((found | (truth == 1)) & said).sum()
-    return round(float((found & (truth == 1)).sum() / either), 4) if either else 1.0
+    either = (found | (truth == 1)) & (truth != IGNORE)
+    return int((found & (truth == 1)).sum()), int(either.sum())
+
+
+def miou(rows: Sequence[Row], parts: Literal["parts", "parts_fitted"]) -> float:
+    """Of the classes, each over all its queries, as the field computes it."""
+    sums = {name: np.zeros(2) for name in dict.fromkeys(row.name for row in rows)}
+    for row in rows:
+        sums[row.name] += np.sum(getattr(row, parts), 0)
+    return fmean(float(both / either) if either else 1.0 for both, either in sums.values())
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -196,6 +213,7 @@ def summary(rows: Sequence[Row]) -> dict[str, float]:
         ranks = [np.argsort(np.argsort(values)) for values in (expected, true)]
         found[f"estimate, {name}: rank correlation"] = float(np.asarray(np.corrcoef(ranks))[0, 1])
         found[f"estimate, {name}: mean absolute error"] = float(np.abs(expected - true).mean())
+    found |= {"mIoU, one view": miou(rows, "parts"), "mIoU, fit": miou(rows, "parts_fitted")}
     found["fitting, seconds by the clock: median"] = float(np.median([row.wall for row in rows]))
     found["fitting, seconds by the clock: most"] = max(row.wall for row in rows)
     found["fitting, seconds of processor: median"] = float(np.median([row.processor for row in rows]))
