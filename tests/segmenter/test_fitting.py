@@ -222,13 +222,14 @@ def test_it_grows_and_shrinks_and_says_when_fitting_anew_would_pay(segmenter):
         assert view.segmenter is learned.segmenter and view.memory.examples == 5
 
 
-def test_two_models_may_vote_and_a_file_needs_both(segmenter, monkeypatch, tmp_path):
+@pytest.mark.parametrize("count", [1, 3], ids=["one example", "three"])
+def test_two_models_may_vote_and_a_file_needs_both(segmenter, count, monkeypatch, tmp_path):
     monkeypatch.setattr(fitting, "SEEN", NEVER)
     monkeypatch.setattr(fitting, "VOTED", SURE)
     monkeypatch.setattr(fitting, "TUNED", {1.0: NEVER})
     other = tiny_segmenter(CONFIG.but(similarity=True), seed=1)
     monkeypatch.setattr(Segmenter, "voters", lambda self: [other] if self is segmenter else [])
-    concept = fit(segmenter)
+    concept = fit(segmenter, count)
     assert [view.segmenter for view in concept.views] == [segmenter, other]
     assert concept.fitted.cost == pytest.approx(2.0)  # the two are of one kind
     each = [
@@ -261,8 +262,16 @@ def test_with_one_example_sizes_follow_from_how_large_the_thing_is(segmenter, si
     mask[:side, :side] = 1
     concept = segmenter.learn([photo], [mask], fit=True)
     assert [view.size for view in concept.views] == sizes
-    assert concept.estimate is None and concept.fitted.gain is None
+    assert concept.estimate is None and concept.fitted.gain is None and concept.bias == 0.0
     assert (concept.fitted.cost > 4) == (len(sizes) > 1)
+
+
+def test_one_example_teaches_a_fitted_concept_what_it_teaches_any(segmenter):
+    concept = fit(segmenter, 1)
+    photos, masks = scenes(1)
+    plain = segmenter.learn(photos, masks, classes=["mug"])
+    one, other = (c.views[0].engine.maps(c.memory, [c.prepare(QUERY).photos[0]])[0] for c in (concept, plain))
+    torch.testing.assert_close(one.log_odds, other.log_odds, atol=2e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize(

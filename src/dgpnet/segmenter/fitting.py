@@ -142,13 +142,8 @@ def fit(
     clock = Clock(seconds, advance)
     own = model.network.config.size
     count = len(shots[own])
-    if count == 1:
-        covered = float(shots[own][0].masks.any(0).mean())
-        seen = [size for size in shots if size == own or covered < SMALL_THING]
-        views = tuple(_view(model, size, shots[size]) for size in seen)
-        clock.tick(end=True)
-        cost = sum(_work(model, size, 1) for size in seen) / _work(model, own, 1)
-        return views, _fitted(views, count, bias=0.0, cost=cost, gain=None), None
+    if count == 1 and float(shots[own][0].masks.any(0).mean()) >= SMALL_THING:
+        shots = {own: shots[own]}
     members = list(_members(model, shots, clock))
     plain = _chosen(members)
     tunable = model.network.config.resize == "square" and count >= FEWEST_TUNED
@@ -304,7 +299,8 @@ def _member(model: Segmenter, size: int, shots: Sequence[Shot], work: float, clo
     """Each photograph goes through the encoder once, to be learned from and to be looked at."""
     engine = model.engine.at(size)
     start = time.monotonic()
-    chosen = np.linspace(0, len(shots) - 1, min(MOST, len(shots))).round().astype(int).tolist()
+    left_out = min(MOST, len(shots)) if len(shots) > 1 else 0
+    chosen = np.linspace(0, len(shots) - 1, left_out).round().astype(int).tolist()
     points, encoded = [], {}
     for i, shot in enumerate(shots):
         features = engine.encode(shot.photo)
