@@ -88,6 +88,24 @@ def test_an_example_that_is_left_out_leaves_no_trace(network):
     assert not equal(tuned(network, shots, [0, 1]), before)
 
 
+@pytest.mark.parametrize("among", [0.0, 1.0])
+def test_a_query_is_another_view_where_it_is_among_the_examples(network, monkeypatch, among):
+    monkeypatch.setattr(tuning, "AMONG", among)
+    learned = []
+    real = network.support_points
+    monkeypatch.setattr(network, "support_points", lambda f, m: learned.append(m.shape[1]) or real(f, m))
+    tuner, views = Tuner(network, shots_of()), set()
+    encoding = tuner.encoding
+    monkeypatch.setattr(tuner, "encoding", lambda i, view=0: views.add((i, view)) or encoding(i, view))
+    rng = np.random.default_rng(0)
+    with torch.no_grad():
+        for _ in range(20):
+            views.clear()
+            tuner.loss(network, range(3), 0, rng)
+            assert learned[-1] == 2 + among
+            assert len(views) == 3 + among, "the query is a further view"
+
+
 def test_a_view_goes_through_the_encoder_once_and_only_if_it_is_asked_for(network, monkeypatch):
     seen = []
     real = network.encoder.forward

@@ -1,7 +1,7 @@
 """Training the small parts of a network, decoder and mask encoder, on the examples themselves.
 
-Each example is in turn the query of the others, in several views. The image encoder stays as it is, so every view goes
-through it once; a step is then a Gaussian process, the decoder, and back.
+Each example is in turn the query, in several views: of the others, or of all. The image encoder is not
+trained, so every view goes through it once; a step is then a Gaussian process, the decoder, and back.
 """
 
 from __future__ import annotations
@@ -41,6 +41,9 @@ STEPS, RATE, WARMUP, END, BETAS = 40, 1e-4, 10, 0.1, (0.9, 0.99)
 FOREGROUND, OVERLAP = 2.0, 0.5
 #: Part of the steps whose query lacks the class, where there are such photographs.
 ABSENT = 0.2
+#: Part of the steps whose query is another view of an example that is learned from, too: what others tell nothing of is
+#: no reason then to find it everywhere.
+AMONG = 0.5
 #: Parts of the network that are tuned.
 PARTS = ("decoder", "mask_encoder")
 
@@ -100,11 +103,12 @@ class Tuner:
         return Tuning(self, examples)
 
     def loss(self, network: DGPNet, examples: Sequence[int], query: int, rng: np.random.Generator) -> Tensor:
-        """Of one view of the query, learned from the others as they are."""
-        others = [i for i in examples if i != query]
-        support = [self.encoding(i) for i in others]
-        asked = self.encoding(query, int(rng.integers(self._each)))
-        label = self._class(query, others, rng)
+        """Of one view of the query, learned from the others as they are, or from all."""
+        among = rng.random() < AMONG
+        known = [i for i in examples if among or i != query]
+        support = [self.encoding(i) for i in known]
+        asked = self.encoding(query, int(rng.integers(int(among), self._each)))
+        label = self._class(query, known, rng)
         features = {s: torch.cat([one.features[s] for one in support]) for s in asked.features}
         masks = torch.stack([one.labels == label for one in support])[None, :, None].float()
         memory = network.learn_points(network.support_points(features, masks))
@@ -113,9 +117,9 @@ class Tuner:
         sums, weights = loss(logits, target.to(torch.uint8), foreground=FOREGROUND, overlap=OVERLAP)
         return (sums / weights.clamp(min=1.0)).sum()
 
-    def _class(self, query: int, others: Sequence[int], rng: np.random.Generator) -> int:
+    def _class(self, query: int, support: Sequence[int], rng: np.random.Generator) -> int:
         """Which class is asked for, 1 … C: one that the query shows, and now and then one that it lacks."""
-        known = [any(shown) for shown in zip(*(self.shown[i] for i in others), strict=True)]
+        known = [any(shown) for shown in zip(*(self.shown[i] for i in support), strict=True)]
         here = [c for c, shown in enumerate(self.shown[query], 1) if shown and known[c - 1]]
         lacking = [c for c, shown in enumerate(self.shown[query], 1) if not shown and known[c - 1]]
         pool = lacking if not here or (lacking and rng.random() < ABSENT) else here
