@@ -10,7 +10,7 @@ from dgpnet import data
 from dgpnet.benchmark import naive, peers, report, speed
 from dgpnet.benchmark.timing import Effort
 from dgpnet.network.fast import Predictor
-from tests.tiny import tiny_network
+from tests.tiny import CONFIG, tiny_network
 from tests.tolerances import assert_equal
 
 
@@ -70,3 +70,13 @@ def test_all_are_timed_and_judged_and_drawn(tmp_path: Path) -> None:
     assert good[peers.OURS, 1] == pytest.approx(good[peers.LISTING, 1], abs=0.5)
     assert peers.plot(points).size > (100, 100)
     assert peers.NEAREST in "\n".join(report.peers([{"of": "toy", **point} for point in points]))
+
+
+def test_a_network_that_the_listing_has_not_is_compared_without_it(tmp_path: Path) -> None:
+    dataset = data.build("synthetic", fold=1, split="test", size=64, cache=tmp_path, photographs=16, side=64, kinds=12)
+    network = tiny_network(CONFIG.but(similarity=True)).requires_grad_(False)
+    assert not naive.lists(network) and naive.lists(tiny_network())
+    drawn = data.episodes(dataset, seed=0, indices=range(2), max_shots=1)
+    points = peers.measured(None, Predictor(network), dataset, drawn, batch=1, shots=1, effort=Effort(1, 0.1, 1))
+    assert [point["name"] for point in points] == [peers.OURS, peers.NEAREST, peers.PROTOTYPES]
+    assert "listing has no such network" in "\n".join(report.peers([{"of": "toy", **point} for point in points]))

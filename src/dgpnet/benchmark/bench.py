@@ -265,7 +265,7 @@ class Bench:
             {"of": self._of, **point}
             for shots in workload.shots
             for point in peers.measured(
-                self.plain,
+                self.plain if naive.lists(self.network) else None,
                 self.predictor,
                 dataset,
                 drawn,

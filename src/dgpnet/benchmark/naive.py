@@ -146,11 +146,17 @@ def gather_window(covariance: Tensor, height: int, width: int, size: int) -> Ten
     return windows.flatten(3)
 
 
+def lists(network: DGPNet) -> bool:
+    """Whether the paper's listing has such a network: Gaussian processes and nothing beside them."""
+    branches = list(network.branches.values())
+    return bool(branches) and all(isinstance(b, Branch) and isinstance(b.learner, GaussianLearner) for b in branches)
+
+
 def _learners(network: DGPNet) -> dict[int, GaussianLearner]:
     """The Gaussian process of each level."""
     branches = [branch for branch in network.branches.values() if isinstance(branch, Branch)]
     found = {one.stride: one.learner for one in branches if isinstance(one.learner, GaussianLearner)}
-    if not found or len(found) < len(network.branches):
+    if not lists(network):
         raise Error("The paper's listing is a Gaussian process: choose a network with learner gp and no similarity.")
     return found
 

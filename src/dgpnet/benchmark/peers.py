@@ -85,7 +85,7 @@ def episode(predictor: Predictor, matcher: Matcher, supports: Tensor, masks: Ten
 
 
 def measured(
-    network: DGPNet,
+    network: DGPNet | None,
     predictor: Predictor,
     dataset: data.Dataset,
     drawn: Sequence[data.Episode],
@@ -94,25 +94,27 @@ def measured(
     shots: int,
     effort: Effort,
 ) -> list[dict[str, Any]]:
-    """Of each: photographs a second once the support is known, `batch` at a time, and mIoU in percent of these
-    episodes."""
+    """Of each: photographs a second once the support is known, `batch` at a time, and mIoU in percent of the episodes.
+
+    network: what the listing computes with; None where it has no such network, and is left out.
+    """
     size, device = predictor.config.size, predictor.device
     one = speed.rendered_episodes(1, shots, size, device)
     queries = speed.rendered_episodes(batch, 1, size, device).query
     with torch.no_grad():
         memory = predictor.learn(one.supports, one.masks[:, :, None])
-        listed = naive.learn(network, one.supports.expand(batch, -1, -1, -1, -1), one.masks.expand(batch, -1, -1, -1))
         support = known(predictor, one.supports, one.masks)
-        work: dict[str, Callable[[], object]] = {
-            OURS: lambda: predictor.look(memory, queries),
-            LISTING: lambda: naive.ask(network, listed, queries),
-        }
+        work: dict[str, Callable[[], object]] = {OURS: lambda: predictor.look(memory, queries)}
+        paths: dict[str, Network] = {OURS: predictor.episode}
+        if network is not None:
+            expanded = one.supports.expand(batch, -1, -1, -1, -1), one.masks.expand(batch, -1, -1, -1)
+            work[LISTING] = partial(naive.ask, network, naive.learn(network, *expanded), queries)
+            paths[LISTING] = partial(naive.episode, network)
         for name, matcher in MATCHERS.items():
             ask = partial(answer, predictor, matcher, *support)
             work[name] = speed._replay(predictor, lambda q, ask=ask: [ask(q)], queries)
+            paths[name] = partial(episode, predictor, matcher)
         times = {name: measure(one, device, effort) for name, one in work.items()}
-    paths: dict[str, Network] = {OURS: predictor.episode, LISTING: partial(naive.episode, network)}
-    paths |= {name: partial(episode, predictor, matcher) for name, matcher in MATCHERS.items()}
     good = accuracy.mious(paths, dataset, drawn, shots=shots, device=device)
     return [
         {

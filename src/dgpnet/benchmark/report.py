@@ -8,6 +8,7 @@ from typing import Any
 from dgpnet.benchmark import others
 from dgpnet.benchmark.growth import plot_names
 from dgpnet.benchmark.naive import PARTS, TOTAL
+from dgpnet.benchmark.peers import LISTING
 from dgpnet.markdown import made_by, table_lines
 
 Section = Any
@@ -253,7 +254,8 @@ def peers(content: Section) -> list[str]:
     )
     return [
         f"{one['episodes']:,} episodes at {one['size']}²; once the support is known, {one['batch']} at a time, on the "
-        "same encoder. The baselines of ours have no trained part besides that encoder.",
+        "same encoder. The baselines of ours have no trained part besides that encoder."
+        + ("" if any(one["name"] == LISTING for one in content) else " The paper's listing has no such network."),
         "",
         *table_lines(header, rows),
         "",
