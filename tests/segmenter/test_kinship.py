@@ -14,6 +14,12 @@ from tests.tiny import CONFIG, scene, scenes, tiny_segmenter
 BELIEF = Belief((0.0, 1.0, 0.0, 0.0, 0.0), (0.5, 4.0, 0.0, 0.0, 0.0), usual=1.5)
 
 
+@pytest.fixture(autouse=True)
+def copies_alone(monkeypatch):
+    """To an untrained network on four points all photographs are almost the same."""
+    monkeypatch.setattr("dgpnet.segmenter.kinship.SAME", 1 - 1e-5)
+
+
 @pytest.fixture(scope="module")
 def segmenter():
     return tiny_segmenter(CONFIG.but(similarity=True))
@@ -44,12 +50,27 @@ def test_it_is_how_like_the_others_each_example_is_in_the_mean(segmenter):
     kin = kinship(concept.memory, None)
     for c in range(2):
         assert kin.own[c].item() == pytest.approx(np.mean(by_hand(concept, c)), abs=1e-6)
-    assert kin.several.tolist() == [True, True] and kin.shift.tolist() == [0.0, 0.0]
+    assert kin.known.tolist() == pytest.approx([(1 - 1 / 4) / 0.8, (1 - 1 / 3) / 0.8]) and kin.shift.tolist() == [
+        0.0,
+        0.0,
+    ]
 
 
 def test_one_example_has_no_kin(segmenter):
     kin = kinship(segmenter.learn(*scenes(1)).memory, BELIEF)
-    assert (kin.own.tolist(), kin.several.tolist(), kin.shift.tolist()) == ([0.0], [False], [0.0])
+    assert (kin.own.tolist(), kin.known.tolist(), kin.shift.tolist()) == ([0.0], [0.0], [0.0])
+
+
+def test_the_same_photograph_twice_says_no_more_of_kin_than_once(segmenter):
+    photos, masks = scenes(3)
+    once = kinship(segmenter.learn(photos, masks).memory, BELIEF)
+    again = segmenter.learn([*photos, photos[0]], [*masks, masks[0]])
+    twice = kinship(again.memory, BELIEF)
+    # The copy counts in the mean of what was painted, as any example does, and nowhere else.
+    torch.testing.assert_close(twice.known, once.known)
+    torch.testing.assert_close(twice.own, once.own, atol=0.05, rtol=0)
+    alone = kinship(segmenter.learn(photos[:1] * 2, masks[:1] * 2).memory, BELIEF)
+    assert (alone.own.tolist(), alone.known.tolist(), alone.shift.tolist()) == ([0.0], [0.0], [0.0])
 
 
 def test_without_plain_similarity_there_is_none():
@@ -93,7 +114,7 @@ def test_the_shift_is_what_makes_examples_most_probable(segmenter):
         return sum(map(math.log, sigmoid)) + lost - shift**2 / (2 * DIFFERENT**2)
 
     grid = np.linspace(-4, 4, 8001)
-    assert kin.shift[0].item() == pytest.approx(max(grid, key=objective), abs=2e-3)
+    assert kin.shift[0].item() == pytest.approx((1 - 1 / 3) / 0.8 * max(grid, key=objective), abs=2e-3)
 
 
 def test_a_photograph_without_the_thing_makes_its_presence_less_probable(segmenter):

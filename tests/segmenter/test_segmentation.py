@@ -45,7 +45,7 @@ BELIEVING = Calibration(
     presence=Belief((0.0, 40.0, 0, 0, 0), (0.0, 40.0, 0, 0, 0)),
     quality=Belief((-8.0, 0, 0, 16, 0), (-8.0, 0, 0, 16, 0)),
 )
-KIN = Kinship(torch.tensor([0.5, 0.5]).double(), torch.tensor([True, True]), torch.zeros(2).double())
+KIN = Kinship(torch.tensor([0.5, 0.5]).double(), torch.ones(2).double(), torch.zeros(2).double())
 
 
 def unlike(log_odds: float = 4.0) -> Maps:
@@ -67,7 +67,7 @@ def test_a_class_that_is_probably_not_there_is_left_out_unless_all_is_to_be_kept
 
 
 def test_a_concepts_own_shift_moves_presence():
-    shifted = Kinship(KIN.own, KIN.several, torch.tensor([-9.0, 9.0]).double())
+    shifted = Kinship(KIN.own, KIN.known, torch.tensor([-9.0, 9.0]).double())
     assert [p >= 0.5 for p in render(unlike(), (8, 12), BELIEVING, kin=shifted).class_presence] == [False, True]
 
 
@@ -237,7 +237,7 @@ def test_judged_and_enlarged_by_a_graph_it_is_the_same(call: Callable[[], Call],
         for calibration in (curves, believing):
             for kin in (
                 None,
-                Kinship(*(part[:classes].to(device) for part in (KIN.own, KIN.several, KIN.shift + round_))),
+                Kinship(*(part[:classes].to(device) for part in (KIN.own, KIN.known, KIN.shift + round_))),
             ):
                 several = [maps(classes).each(lambda one: one.to(device)) for _ in range(3)]
                 for options in ({}, {"threshold": 0.3}, {"keep_all": True}):

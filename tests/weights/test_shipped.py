@@ -61,6 +61,26 @@ def test_it_finds_what_it_was_shown(model: str) -> None:
     assert np.isfinite(found.probability).all()
 
 
+@MODELS
+def test_copies_and_the_next_frame_of_a_film_are_no_further_examples_of_what_a_find_should_look_like(
+    model: str,
+) -> None:
+    pytest.importorskip("skimage")
+    segmenter = dgpnet.load(model, device="cpu")
+    scene = next(scene for scene in scenes() if scene.name == "shapes")
+    (photo, mask), (other, painted), *_ = scene.painted
+    frame = np.clip(np.roll(photo, (3, 3), (0, 1)) * 1.04, 0, 255).astype(np.uint8)
+    known = [
+        segmenter.learn(photos, masks, classes=scene.classes).kin.known.tolist()
+        for photos, masks in (
+            ([photo, photo], [mask, mask]),
+            ([photo, frame], [mask, np.roll(mask, (3, 3), (0, 1))]),
+            ([photo, other], [mask, painted]),
+        )
+    ]
+    assert known[:2] == [[0.0, 0.0]] * 2 and min(known[2]) > 0.5
+
+
 @pytest.mark.parametrize("name", weights.SHIPPED)
 def test_what_was_fitted_after_it_was_saved_belongs_to_its_calibration(name):
     about = weights.read_metadata(name)["calibration"]

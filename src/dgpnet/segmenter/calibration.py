@@ -60,8 +60,7 @@ def _on(knots: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> T
 class Evidence(NamedTuple):
     """What speaks for a class being in a photograph, and for its mask being right; each (..., C).
 
-    likeness    mean cosine of what was found to what was painted, over what examples left out had to the others; with
-                one example, the cosine itself
+    likeness    mean cosine of what was found to what was painted
     confidence  mean probability of the pixels that were found
     overlap     the expected IoU by the pixels' own probabilities
     share       log10 of the part of the photograph that was found, and a thousandth
@@ -77,7 +76,8 @@ class Evidence(NamedTuple):
 class Belief:
     """A probability from evidence, σ(bias + Σ weight · figure): one for a class with one example, one for more.
 
-    one, several   bias and the weights of `Evidence`, in its order
+    one, several   bias and the weights of `Evidence`, in its order: with one example, and with so many that likeness
+                   counts over what examples left out have to the others
     usual          what Σ comes to, bias included, where the class is there: `several`, in the mean
     """
 
@@ -90,13 +90,14 @@ class Belief:
             if len(numbers) != 1 + len(Evidence._fields) or not all(map(math.isfinite, (*numbers, self.usual))):
                 raise Error(f"A belief has a bias and {len(Evidence._fields)} weights, finite; given {numbers!r:.100}.")
 
-    def __call__(self, evidence: Evidence, several: Tensor, shift: Tensor | float = 0.0) -> Tensor:
-        """several: (C,) bool, whether there are several examples of a class -> (..., C) in [0, 1]."""
-        sums = [
-            bias + sum(weight * figure for weight, figure in zip(weights, evidence, strict=True))
-            for bias, *weights in (self.one, self.several)
-        ]
-        return torch.sigmoid(torch.where(several, sums[1], sums[0]) + shift)
+    def __call__(self, evidence: Evidence, own: Tensor, known: Tensor, shift: Tensor | float = 0.0) -> Tensor:
+        """own, known, shift: (C,), as in `Kinship` -> (..., C) in [0, 1]."""
+        relative = evidence._replace(likeness=evidence.likeness - own)
+        one, several = (
+            bias + sum(weight * figure for weight, figure in zip(weights, figures, strict=True))
+            for (bias, *weights), figures in ((self.one, evidence), (self.several, relative))
+        )
+        return torch.sigmoid(one + known * (several - one) + shift)
 
 
 def _curve(fields: Mapping[str, Any] | None) -> Curve:

@@ -5,6 +5,7 @@ All of it comes from what a memory holds: a concept that was extended, or came f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,6 +16,11 @@ from dgpnet.learners import LearnedSimilarity
 from dgpnet.network import Memory
 from dgpnet.segmenter.calibration import Belief
 
+#: Mean cosine of the features of two photographs, place by place and over their mean, from which on they count as one:
+#: so alike are copies and the next frame of a film, and photographs of two things are not.
+SAME = 0.65
+#: Examples that the weights for several were fitted with.
+ENOUGH = 5
 #: Standard deviation, in log-odds, of how much presence differs from concept to concept.
 DIFFERENT = 1.0
 #: Steps of Newton's method, which needs five, and how small the last one is.
@@ -23,16 +29,16 @@ STEPS, NEAR = 20, 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Kinship:
-    """Of C classes, float64 or bool, each (C,).
+    """Of C classes, float64, each (C,). Examples that are almost the same photograph count as one.
 
-    own       mean cosine of the painted part of an example to those of all others; 0 where one example shows the class
-    several   whether more than one does
-    shift     what is added to the log-odds of presence, by what examples left out, and photographs without the class,
-              should have got
+    own      mean cosine of the painted part of an example to those of all others; 0 where one example shows the class
+    known    how far that can be relied on, in [0, 1]: 0 with one example, 1 with ENOUGH
+    shift    what is added to the log-odds of presence, by what examples left out, and photographs without the class,
+             should have got, as far as that is known
     """
 
     own: Tensor
-    several: Tensor
+    known: Tensor
     shift: Tensor
 
 
@@ -45,23 +51,41 @@ def kinship(memory: Memory, belief: Belief | None) -> Kinship | None:
     assert isinstance(learned, LearnedSimilarity)
     points, shares = (part[0].double().split(learned.points) for part in (learned.x, learned.m))
     # From here on there is little to compute, which a GPU is slower to be told of than a processor is to do.
+    first = _first_alike(points)
+    kept = sorted(set(first))
+    merged = torch.tensor([[float(one == i) for one in first] for i in kept], dtype=torch.float64)  # (N, K)
     sums = torch.stack([m.mT @ x for x, m in zip(points, shares, strict=True)]).cpu()  # (K, C, D)
-    parts = torch.stack([m.mean(0) for m in shares]).cpu()  # (K, C)
+    sums = torch.einsum("nk,kcd->ncd", merged, sums)
+    parts = merged / merged.sum(1, keepdim=True) @ torch.stack([m.mean(0) for m in shares]).cpu()  # (N, C)
     shown = parts > 0
-    several = shown.sum(0) > 1
+    count = shown.sum(0).clamp(min=1)
+    several = count > 1
     others = F.normalize(sums.sum(0) - sums, dim=-1)
-    likeness = (F.normalize(sums, dim=-1) * others).sum(-1)  # (K, C): of each example to the others
-    own = torch.where(several, (likeness * shown).sum(0) / shown.sum(0).clamp(min=1), 0.0)
+    likeness = (F.normalize(sums, dim=-1) * others).sum(-1)  # (N, C): of each example to the others
+    own = torch.where(several, (likeness * shown).sum(0) / count, 0.0)
+    known = ((1 - 1 / count) / (1 - 1 / ENOUGH)).clamp(max=1).double()
     shift = torch.zeros_like(own)
     if belief is not None:
         prototypes = F.normalize(sums.sum(0), dim=-1)
         for c in several.nonzero()[:, 0].tolist():
             here = shown[:, c]
             usual = parts[here, c].mean()
-            lacking = [_best(points[i].cpu(), prototypes[c], usual) for i in (~here).nonzero()[:, 0].tolist()]
+            lacking = [_best(points[kept[i]].cpu(), prototypes[c], usual) for i in (~here).nonzero()[:, 0].tolist()]
             without = torch.stack(lacking) if lacking else own.new_zeros(0)
             shift[c] = _shift(likeness[here, c] - own[c], without - own[c], belief)
-    return Kinship(*(one.to(learned.x.device) for one in (own, several, shift)))
+    return Kinship(*(one.to(learned.x.device) for one in (own, known, known * shift)))
+
+
+def _first_alike(points: Sequence[Tensor]) -> list[int]:
+    """For each photograph, points (P, D) of length 1, the number of the first that it is almost the same as."""
+    first, middle = list(range(len(points))), torch.cat(list(points)).mean(0)
+    for shape in {one.shape for one in points}:
+        places = [i for i, one in enumerate(points) if one.shape == shape]
+        flat = torch.stack([F.normalize(points[i] - middle, dim=-1).float().flatten() for i in places])
+        alike = (flat @ flat.mT / shape[0] > SAME).tolist()
+        for a, place in enumerate(places):
+            first[place] = next((places[b] for b in range(a) if alike[a][b] and first[places[b]] == places[b]), place)
+    return first
 
 
 def _best(points: Tensor, prototype: Tensor, share: Tensor) -> Tensor:

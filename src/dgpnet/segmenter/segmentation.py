@@ -317,7 +317,7 @@ def _judge(
         found = _weigh(log_odds, likeness, novelty, calibration, threshold)
         return Several((found.levels, _numbers(found, calibration, kin, keep_all, height * width)))
 
-    known = () if kin is None else tuple(one.to(inputs[0].device) for one in (kin.own, kin.several, kin.shift))
+    known = () if kin is None else tuple(one.to(inputs[0].device) for one in (kin.own, kin.known, kin.shift))
     in_one = call if height <= _rows(len(maps), classes, width) else directly
     levels, numbers = in_one(("judge", calibration, threshold, keep_all), weighed, [*inputs, *known])
     (arrays,) = landed([{"levels": levels, "numbers": numbers}])
@@ -352,10 +352,9 @@ def _believed(
     an empty mask: the probability that this is right."""
     if not kin or calibration.presence is None or calibration.quality is None:
         return torch.ones_like(evidence.overlap), calibration.rated(evidence.overlap)
-    own, several, shift = kin
-    relative = evidence._replace(likeness=evidence.likeness - own)
-    presence = calibration.presence(relative, several, shift)
-    score = calibration.quality(relative, several)
+    own, known, shift = kin
+    presence = calibration.presence(evidence, own, known, shift)
+    score = calibration.quality(evidence, own, known)
     kept = found if keep_all else found & (presence >= PRESENT)
     return presence, torch.where(kept, score, 1 - presence)
 
