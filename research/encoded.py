@@ -45,7 +45,7 @@ def encode_examples(segmenter: Segmenter, dataset: Dataset, photographs: Sequenc
     """What learners learn from, of each photograph, with the masks of one class."""
     masks = (dataset.mask(i) == label_of(class_id) for i in photographs)
     (shots,), _ = read_examples((dataset.photo(i) for i in photographs), masks, ["object"], segmenter.network.config)
-    return segmenter.engine.points(shots)
+    return Points.joined(segmenter.engine.runs(shots))
 
 
 @torch.no_grad()

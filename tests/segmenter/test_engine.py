@@ -1,5 +1,7 @@
 """What is seen once can be asked of often."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -49,3 +51,51 @@ def test_what_is_seen_does_not_depend_on_how_many_share_the_batch(monkeypatch):
         for i, found in zip(chosen, engine.maps(memory, [photos[i] for i in chosen], batch=4), strict=True):
             assert all(torch.equal(one, other) for one, other in zip(found, together[i], strict=True))
     assert passed == [4] * 4, "filled up: another number would be rounded otherwise"
+
+
+UNSAID = [("right half", np.s_[:, 32:], 2), ("a corner", np.s_[32:, 32:], 3), ("a narrow strip", np.s_[:, 28:36], 4)]
+
+
+@pytest.mark.parametrize(("place", "left"), [(one[1], one[2]) for one in UNSAID], ids=[one[0] for one in UNSAID])
+def test_where_nobody_said_what_there_is_nothing_is_learned(place, left):
+    """A photograph of 64 x 64 has four points; against the same points taken out by hand."""
+    segmenter = tiny_segmenter(CONFIG.but(similarity=True))
+    photo, mask = scene(0, (64, 64))
+    mask[place] = 255
+    concept = segmenter.learn([photo], [mask])
+    assert {one.points for one in concept.memory.learned.values()} == {(left,)}
+    (shot,) = concept.shots[0]
+    plain = segmenter.engine.runs([replace(shot, ignore=np.zeros_like(shot.ignore))])[0]
+    cells = shot.ignore.reshape(2, 32, 2, 32).mean((1, 3)).flatten()
+    kept = plain.each(lambda one: one[:, :, torch.from_numpy(cells <= 0.5)])
+    expected = segmenter.predictor.learn_points(kept)
+    query = prepare(scene(7)[0], segmenter.network.config).photo
+    found, wanted = (segmenter.engine.maps(memory, [query])[0] for memory in (concept.memory, expected))
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_an_example_that_is_ignore_all_over_is_kept_whole():
+    mask = np.full((64, 64), 255, np.uint8)
+    mask[0, 0] = 1
+    photos, masks = scenes(1)
+    concept = tiny_segmenter().learn([*photos, scene(3, (64, 64))[0]], [*masks, mask], classes=["it"])
+    assert {one.points for one in concept.memory.learned.values()} == {(4, 4)}
+
+
+@pytest.mark.parametrize("resize", ["square", "pad"])
+def test_examples_with_ignore_are_learned_one_by_one_or_at_once_and_taken_back(resize):
+    segmenter = tiny_segmenter(CONFIG.but(similarity=True, resize=resize))
+    photos, masks = scenes(4)
+    masks[1][-20:] = 255
+    masks[2][:, -30:] = 255
+    assert all(1 in mask for mask in masks)
+    whole = segmenter.learn(photos, masks, classes=["it"])
+    query = [whole.prepare(scene(7)[0])]
+    grown = segmenter.learn(photos[:1], masks[:1], classes=["it"])
+    for photo, mask in zip(photos[1:], masks[1:], strict=True):
+        grown = grown.extend([photo], [mask])
+    less = segmenter.learn([photos[0], *photos[2:]], [masks[0], *masks[2:]], classes=["it"])
+    for one, other in ((whole, grown), (whole.without(1), less)):
+        for found, expected in zip(one.maps(query)[0], other.maps(query)[0], strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)

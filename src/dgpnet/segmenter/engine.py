@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dgpnet.images import MAX_PIXELS, read_photo
-from dgpnet.network import Config, Memory, Points
+from dgpnet.network import Config, DGPNet, Memory, Points
 from dgpnet.network.fast import Predictor
 from dgpnet.network.graphs import Call
 from dgpnet.segmenter.segmentation import Maps
@@ -31,6 +31,8 @@ BATCH = {"cuda": 16, "cpu": 4}
 EXACT_POINTS = 5120
 #: How many inducing points then stand for the support, at each level.
 INDUCING_POINTS = 1024
+#: Part of a support point's cell that may be ignore: where nobody said what there is, there is nothing to learn.
+UNSAID = 0.5
 
 
 def batch_on(kind: str, classes: int) -> int:
@@ -104,12 +106,13 @@ class Engine:
         """What is known with these examples (K ≥ 1) besides those of `memory`: exact as long as they are few."""
         # What is padded must not depend on others: neighbours of one size learn together, then the next.
         return self.remember_points(
-            [self.points(list(alike)) for _, alike in groupby(shots, lambda shot: shot.masks.shape)], memory
+            [run for _, alike in groupby(shots, lambda shot: shot.masks.shape) for run in self.runs(list(alike))],
+            memory,
         )
 
     def remember_points(self, runs: Sequence[Points], memory: Memory | None = None) -> Memory:
-        """`remember`, of what `points` gave."""
-        runs = [_joined(list(alike)) for _, alike in groupby(runs, _shapes)]
+        """`remember`, of what `runs` gave."""
+        runs = in_runs(runs)
         total = sum(points.most for points in runs) + (memory.points if memory else 0)
         budget = INDUCING_POINTS if total > EXACT_POINTS else None
         if memory is None:
@@ -120,14 +123,20 @@ class Engine:
             memory = self.predictor.extend_points(memory, points)
         return memory
 
-    def points(self, shots: Sequence[Shot]) -> Points:
-        """What there is to learn from examples of one size, encoded a few photographs at a time."""
-        parts = []
+    def runs(self, shots: Sequence[Shot]) -> list[Points]:
+        """What there is to learn from examples of one size, encoded a few at a time; where parts of them are
+        ignore, of each by itself."""
+        found: list[Points] = []
         for group in batches(shots, self.batch(1)):
             masks = torch.from_numpy(np.stack([shot.masks for shot in group])).to(self.device, torch.float32)
             photos = self.as_input([shot.photo for shot in group])
-            parts.append(self.predictor.points(photos[None], masks[None]))
-        return Points.joined(parts)
+            points = self.predictor.points(photos[None], masks[None])
+            whole = not any(shot.ignore.any() for shot in group)
+            found += [points] if whole else [self._said(points.chosen([i]), shot) for i, shot in enumerate(group)]
+        return found
+
+    def _said(self, points: Points, shot: Shot) -> Points:
+        return said(self.predictor.network, points, shot)
 
     # -- what is seen once and asked of often --------------------------------------------------------------------------
 
@@ -138,7 +147,7 @@ class Engine:
     def points_of(self, encoded: Encoded, shot: Shot) -> Points:
         """What there is to learn from an example whose photograph is encoded."""
         masks = torch.from_numpy(shot.masks).to(self.device, torch.float32)
-        return self.predictor.points_of(encoded.features, masks[None, None])
+        return self._said(self.predictor.points_of(encoded.features, masks[None, None]), shot)
 
     def look_at(self, memory: Memory, encoded: Encoded) -> Maps:
         """`maps` of an encoded photograph."""
@@ -179,8 +188,25 @@ def resized(maps: Tensor, size: tuple[int, int]) -> Tensor:
     return F.interpolate(flat, size, mode="bilinear", align_corners=False).view(*maps.shape[:-2], *size)
 
 
-def _joined(runs: list[Points]) -> Points:
-    return Points.joined(runs) if len(runs) > 1 else runs[0]
+def said(network: DGPNet, points: Points, shot: Shot) -> Points:
+    """What there is to learn from an example, less the points that lie mostly where it is ignore; all of them where
+    nothing else would be left."""
+    if not shot.ignore.any():
+        return points
+    ignored = torch.from_numpy(shot.ignore).float()[None, None]
+    branches = {}
+    for name, branch in network.named_branches().items():
+        x, y = points.branches[name]
+        cell = branch.stride * network.config.support_step(branch.stride)
+        here = (F.avg_pool2d(ignored, cell, ceil_mode=True).flatten() <= UNSAID).nonzero()[:, 0].to(x.device)
+        branches[name] = (x[:, :, here], y[:, :, here]) if len(here) else (x, y)
+    return Points(branches, points.examples, points.classes)
+
+
+def in_runs(runs: Sequence[Points]) -> list[Points]:
+    """Neighbours that have as many points each, together."""
+    together = (list(alike) for _, alike in groupby(runs, _shapes))
+    return [Points.joined(several) if len(several) > 1 else several[0] for several in together]
 
 
 def _shapes(points: Points) -> list[int]:

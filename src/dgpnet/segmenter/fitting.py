@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from dgpnet.errors import Error
 from dgpnet.network import Memory
-from dgpnet.segmenter.engine import EXACT_POINTS, INDUCING_POINTS
+from dgpnet.segmenter.engine import EXACT_POINTS, INDUCING_POINTS, in_runs, said
 from dgpnet.segmenter.estimate import Estimate, LeftOut, compared, estimate, ious_of, known_to_others
 from dgpnet.segmenter.segmentation import Maps
 from dgpnet.segmenter.support import Origin, Shot, as_input
@@ -82,6 +82,8 @@ SEEN = Prior(0.022, 0.045)
 #: Of a decoder that is tuned, by the share of the tuning that is kept. It gains more than examples left out tell: they
 #: are told of by decoders that were tuned on half as many.
 TUNED: Mapping[float, Prior] = {0.5: Prior(0.02, 0.03), 1.0: Prior(0.03, 0.04)}
+#: Of another threshold.
+BIASED = Prior(0.0, 0.02)
 #: Of another model's vote. Beside a decoder that is tuned it gained nothing, and is not asked for.
 VOTED = Prior(0.014, 0.033)
 
@@ -147,16 +149,16 @@ def fit(
     members = list(_members(model, shots, clock))
     plain = _chosen(members)
     tunable = model.network.config.resize == "square" and count >= FEWEST_TUNED
-    tuned, weights = _tuned(plain, members[0], clock) if tunable else (plain, None)
-    if weights is None:
-        best = _voted(plain, model.voters(), shots, clock)
+    tuned = _tuned(plain, members[0], clock) if tunable else None
+    if tuned is None:
+        best, before = _voted(plain, model.voters(), shots, clock), plain
         views = tuple(member.view for member in best.members)
     else:
-        best, better = tuned, model.tuned(weights)
+        best, before, better = tuned.trial, tuned.before, model.tuned(tuned.weights)
         views = tuple(_view(better, member.view.size, member.shots) for member in best.members)
     bias = best.bias
-    pairs = zip(Trial(members[:1], members[0].seen).ious(0.0), best.ious(bias), strict=True)
-    gains = [after - before for before, after in pairs]
+    sooner, later = _gains(plain.ious(0.0), _together(members[:1]).ious(0.0)), _gains(best.ious(bias), before.ious(0.0))
+    gains = [one + other for one, other in zip(sooner, later, strict=True)]
     told = estimate([best.left_out(i, bias) for i in best.seen], len(shots[own][0].masks))
     cost = best.work / members[0].work
     clock.tick(end=True)
@@ -232,7 +234,8 @@ class Trial:
     @property
     def bias(self) -> float:
         """What is best added to log-odds."""
-        worth = {bias: _mean(self.ious(bias)) - BIAS_WORTH * abs(bias) for bias in BIASES}
+        usual = self.ious(0.0)
+        worth = {bias: BIASED.believed(_gains(self.ious(bias), usual)) - BIAS_WORTH * abs(bias) for bias in BIASES}
         return max(worth, key=lambda bias: worth[bias])
 
     def left_out(self, i: int, bias: float) -> LeftOut:
@@ -248,6 +251,19 @@ class Trial:
 
     def _shots(self, i: int) -> list[Shot]:
         return [member.shots[i] for member in self.members]
+
+
+class Tuned(NamedTuple):
+    """A decoder that is tuned: what is said of examples left out by such as were tuned on others, and by the decoder as
+    it ships when it learned from as few; and the weights."""
+
+    trial: Trial
+    before: Trial
+    weights: Weights
+
+
+def _gains(after: Sequence[float], before: Sequence[float]) -> list[float]:
+    return [later - sooner for later, sooner in zip(after, before, strict=True)]
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -329,7 +345,7 @@ def _together(members: Sequence[Member]) -> Trial:
 
 def _believed(prior: Prior, trial: Trial, before: Trial) -> float:
     """What a trial is believed to gain over another, less what its work has to gain."""
-    gains = [after - sooner for after, sooner in zip(trial.ious(0.0), before.ious(0.0), strict=True)]
+    gains = _gains(trial.ious(0.0), before.ious(0.0))
     return prior.believed(gains) - WORTH * math.log2(max(1.0, trial.work / before.work))
 
 
@@ -348,26 +364,23 @@ def _voted(trial: Trial, voters: Sequence[Segmenter], shots: Mapping[int, Sequen
     return trial
 
 
-def _tuned(plain: Trial, own: Member, clock: Clock) -> tuple[Trial, Weights | None]:
-    """The decoder tuned on the examples at the network's own size, if that is believed to gain: what it then says of
-    examples left out, at the sizes that were chosen and each by a decoder that never saw it; and the weights."""
+def _tuned(plain: Trial, own: Member, clock: Clock) -> Tuned | None:
+    """The decoder tuned on the examples at the network's own size, and tried at the sizes that were chosen; None where
+    that is not believed to gain, or there is no time for it."""
     tuner, probe = Tuner(own.view.segmenter.network, own.shots), Probe(plain)
     # A step, there and back, takes longer than to look at a photograph: what is hopeless is not begun.
     hopeless = own.seconds * STEPS * (len(probe.folds()) + 1) > clock.left * (1 - END)
     trials = None if hopeless else _tuned_in_turn(tuner, probe, clock)
     if trials is None:
-        return plain, None  # there is no time for it
+        return None
     before = trials.pop(0.0)
     ious = before.ious(before.bias)
-    gains = {
-        share: TUNED[share].believed([a - b for a, b in zip(trial.ious(trial.bias), ious, strict=True)])
-        for share, trial in trials.items()
-    }
+    gains = {share: TUNED[share].believed(_gains(trial.ious(trial.bias), ious)) for share, trial in trials.items()}
     best = max(gains, key=lambda share: gains[share])
     if gains[best] <= WORTH:
-        return plain, None
+        return None
     tuning = tuner.tune(range(len(own.shots)))
-    return (trials[best], tuning.weights(best)) if _in_time(tuning, clock) else (plain, None)
+    return Tuned(trials[best], before, tuning.weights(best)) if _in_time(tuning, clock) else None
 
 
 def _tuned_in_turn(tuner: Tuner, probe: Probe, clock: Clock) -> dict[float, Trial] | None:
@@ -433,6 +446,12 @@ class Probe:
         return self._encoded[member, i]
 
     def _memory(self, features: Sequence[Mapping[int, Tensor]], shots: Sequence[Shot]) -> Memory:
-        joint = {stride: torch.cat([one[stride] for one in features]) for stride in features[0]}
-        masks = torch.from_numpy(np.stack([shot.masks for shot in shots])).to(self.model.device, torch.float32)
-        return self.network.learn_points(self.network.support_points(joint, masks[None]))
+        runs = []
+        for one, shot in zip(features, shots, strict=True):
+            masks = torch.from_numpy(shot.masks).to(self.model.device, torch.float32)
+            runs.append(said(self.network, self.network.support_points(one, masks[None, None]), shot))
+        first, *others = in_runs(runs)
+        memory = self.network.learn_points(first)
+        for points in others:
+            memory = self.network.extend_points(memory, points)
+        return memory
