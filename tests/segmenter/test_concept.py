@@ -1,5 +1,8 @@
+import copy
 import dataclasses
 import json
+import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -338,6 +341,19 @@ def test_the_same_concept_gives_the_same_bytes_and_the_same_support_the_same_fin
     assert len({learned.fingerprint, *(other.fingerprint for other in others)}) == 5
 
 
+def test_a_file_whose_examples_were_told_in_another_way_loads_and_works(segmenter, tmp_path):
+    photos, masks = scenes(2)
+    learned = segmenter.learn(photos, masks)
+    origins = tuple(dataclasses.replace(origin, digest=f"{n:064x}") for n, origin in enumerate(learned.origins))
+    dataclasses.replace(learned, origins=origins).save(tmp_path / "old.concept")
+    old = Concept.load(tmp_path / "old.concept", segmenter)
+    assert old.fingerprint != learned.fingerprint
+    np.testing.assert_array_equal(old.segment(photos[0]).mask, learned.segment(photos[0]).mask)
+    grown = old.extend(photos[:1], masks[:1])
+    assert [origin.digest for origin in grown.origins[:2]] == [origin.digest for origin in origins]
+    assert grown.without(0).examples == 2
+
+
 def test_it_remembers_what_its_examples_are_called_and_what_stands_for_its_classes(segmenter, tmp_path):
     (photo, mask), legend = scene(0), Legend.of(["mug"], [7])
     Image.fromarray(photo).save(tmp_path / "desk.png")
@@ -467,6 +483,43 @@ def test_or_its_error_stands_in_its_place_and_the_rest_goes_on(segmenter, tmp_pa
     np.testing.assert_array_equal(found[2].mask, learned.segment(QUERY).mask)
     with pytest.raises(Error, match="on_error"):
         learned.segment_all(given, on_error="ignore")
+
+
+@pytest.mark.parametrize("on_error", ["raise", "return"])
+@pytest.mark.parametrize("count", [0, 1, 11])
+def test_what_photographs_of_a_generator_showed_comes_out_before_what_it_raises(
+    segmenter, tmp_path, count, on_error, monkeypatch
+):
+    monkeypatch.setattr(engine, "batch_on", lambda kind, classes: 4)
+    Image.fromarray(QUERY).save(tmp_path / "query.png")
+
+    def photos():
+        yield from [tmp_path / "query.png"] * count
+        raise OSError("the disk is gone")
+
+    found, threads = [], threading.active_count()
+    with pytest.raises(Error, match="photos ended with OSError: the disk is gone"):
+        found.extend(segmenter.learn(*scenes(1)).segment_all(photos(), on_error=on_error))
+    assert [type(one) for one in found] == [Segmentation] * count
+    assert threading.active_count() == threads
+    if count:
+        stream = segmenter.learn(*scenes(1)).segment_all(photos(), on_error=on_error)
+        next(stream)
+        stream.close()
+        assert threading.active_count() == threads
+
+
+def test_a_copy_has_all_and_a_pickle_the_estimate(segmenter, tmp_path):
+    learned = segmenter.learn(*scenes(3))
+    learned.save(tmp_path / "it.concept")
+    for make in (lambda one: pickle.loads(pickle.dumps(one)), copy.copy, copy.deepcopy):
+        other = make(segmenter.learn(*scenes(3)))  # nobody asked it for its estimate
+        other.save(tmp_path / "other.concept")
+        assert (tmp_path / "other.concept").read_bytes() == (tmp_path / "it.concept").read_bytes()
+        assert other.estimate == learned.estimate is not None
+    for make in (copy.copy, copy.deepcopy):
+        assert make(learned).without(0).estimate == learned.without(0).estimate is not None
+    assert len(pickle.dumps(learned)) < len(pickle.dumps(segmenter)) + (tmp_path / "it.concept").stat().st_size + 20_000
 
 
 def test_likeness_can_be_demanded_where_the_model_tells_it(segmenter):

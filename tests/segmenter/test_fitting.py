@@ -146,6 +146,9 @@ def test_log_odds_that_are_all_too_high_are_lowered_and_right_ones_left_alone(se
     high = {i: maps._replace(log_odds=maps.log_odds + 2.5) for i, maps in right.seen.items()}
     assert Trial([right], high).bias == -0.5  # the least that is enough
     assert Trial([right], high).ious(-0.5) == [1.0] * 4
+    one = Trial([right], {**right.seen, 0: high[0]})
+    assert one.ious(-0.5) == [1.0] * 4 != one.ious(0.0)
+    assert one.bias == 0.0, "what a single example asks for is no threshold for all"
 
 
 # -- the concept that comes out ----------------------------------------------------------------------------------------
@@ -215,11 +218,20 @@ def test_it_grows_and_shrinks_and_says_when_fitting_anew_would_pay(segmenter):
     with pytest.warns(Notice, match="fitted to 3 examples and has 5 now"):
         most = more.extend(photos[4:], masks[4:])
     assert (most.examples, most.fitted) == (5, concept.fitted)
-    assert most.estimate is not None and len(most.estimate.examples) == 5
+    assert most.estimate == concept.estimate is not None, "of examples that it was tuned on, a decoder says too much"
     back = most.without(4).without(3)
     np.testing.assert_allclose(back.segment(QUERY).probability, concept.segment(QUERY).probability, atol=1e-4)
     for view, learned in zip(most.views, concept.views, strict=True):
         assert view.segmenter is learned.segmenter and view.memory.examples == 5
+
+
+def test_what_is_not_tuned_is_estimated_anew_as_it_grows(segmenter, monkeypatch):
+    monkeypatch.setattr(fitting, "TUNED", {1.0: NEVER})
+    photos, masks = scenes(5)
+    concept = fit(segmenter, 3)
+    with pytest.warns(Notice, match="would pay"):
+        grown = concept.extend(photos[3:], masks[3:])
+    assert len(grown.estimate.examples) == 5 and len(grown.without(0).estimate.examples) == 4
 
 
 @pytest.mark.parametrize("count", [1, 3], ids=["one example", "three"])
@@ -331,7 +343,7 @@ def test_no_decoder_is_tuned_where_there_is_no_time_for_it(segmenter, monkeypatc
     monkeypatch.setattr(tuning.Tuner, "tune", lambda *args: pytest.fail("begun in vain"))
     shots = shots_of(segmenter)
     slow = replace(member(segmenter, SIZE, shots, 0.1), seconds=100.0)
-    assert fitting._tuned(Trial([slow], slow.seen), slow, fitting.Clock(60.0, None))[1] is None
+    assert fitting._tuned(Trial([slow], slow.seen), slow, fitting.Clock(60.0, None)) is None
 
 
 def test_a_tuning_that_turns_out_slow_is_given_up(monkeypatch):

@@ -46,6 +46,43 @@ def test_closing_ends_the_threads():
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("ahead")]
 
 
+def broken_off(count: int, why: str = "gone"):
+    """So many numbers, and then an exception."""
+    yield from range(count)
+    raise OSError(why)
+
+
+@pytest.mark.parametrize("window", [1, 4, None])
+@pytest.mark.parametrize("quick", [lambda i: False, lambda i: True, lambda i: i % 2 == 0])
+def test_what_came_before_comes_out_before_what_the_items_raise(window, quick):
+    stream, found = ahead(broken_off(10), lambda i: i * i, cost=lambda i: 1, window=window, quick=quick), []
+    with pytest.raises(OSError, match="gone"):
+        found.extend(future.result() for _, future in stream)
+    assert found == [i * i for i in range(10)]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("ahead")]
+
+
+def test_one_that_ended_with_an_exception_can_be_closed_before_that_comes_out():
+    asked = broken_off(3)
+    stream = ahead(asked, lambda i: i, cost=lambda i: 1)
+    assert next(stream)[0] == 0  # all three are read, and it has raised
+    assert asked.gi_frame is None
+    stream.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("ahead")]
+
+
+def test_closing_leaves_the_items_to_whoever_has_them():
+    items = iter(i for i in range(100))
+    stream = ahead(items, lambda i: i, cost=lambda i: 1, window=2)
+    next(stream)
+    stream.close()
+    assert 0 < next(items) < 10
+    given = batches(items, 2)
+    next(given)
+    given.close()
+    assert next(items) < 10
+
+
 def test_what_is_quick_is_done_in_its_turn_by_whoever_asks():
     done: list[tuple[int, bool]] = []
 
@@ -92,6 +129,14 @@ def test_background_lets_the_first_failure_out_and_drops_the_rest():
 def test_batches_keep_the_order_and_the_rest():
     assert list(batches(range(7), 3)) == [[0, 1, 2], [3, 4, 5], [6]]
     assert list(batches([], 3)) == []
+
+
+@pytest.mark.parametrize("count", [0, 2, 3, 5])
+def test_batches_give_what_they_have_before_what_the_items_raise(count):
+    found = []
+    with pytest.raises(OSError, match="gone"):
+        found.extend(batches(broken_off(count), 3))
+    assert found == list(batches(range(count), 3))
 
 
 def test_a_stream_can_be_closed_by_one_of_its_own_threads():

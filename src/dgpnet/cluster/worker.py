@@ -13,7 +13,7 @@ from dgpnet.devices import find_device
 from dgpnet.errors import Error
 from dgpnet.files import record_of
 from dgpnet.segmenter.photographs import JOURNALS, RECORD
-from dgpnet.segmenter.portable import portable
+from dgpnet.segmenter.portable import portable, traveller
 from dgpnet.segmenter.rounds import Round
 from dgpnet.segmenter.stages import Done, Failed, Plan, Task, Unwritable, told
 
@@ -74,4 +74,4 @@ def _while(tasks: Sequence[Task], go_on: Callable[[], bool]) -> Iterator[Task]:
 
 def packed(plan: Plan) -> bytes:
     """A plan for any process on any machine."""
-    return portable(replace(plan, concept=plan.concept.on(torch.device("cpu"))))
+    return portable(replace(plan, concept=traveller(plan.concept)))

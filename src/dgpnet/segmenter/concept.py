@@ -139,7 +139,8 @@ class Concept:
     def estimate(self) -> Estimate | None:
         """The IoU to expect: each example is predicted from the others when this is asked for first.
 
-        None with one example, or where a concept from a file was extended since: learn from all of them then.
+        None with one example, or where a concept from a file was extended since: learn from all of them then. Where a
+        decoder was tuned to the examples it stays the one of then: of examples that it knows a decoder says too much.
 
             >>> concept.extend(["other.jpg"], [mask]).estimate
             Estimate(mean=..., low=..., high=..., classes=(...,), examples=(...))
@@ -147,6 +148,11 @@ class Concept:
         if self.told is not None or self.shots is None or self.examples == 1:
             return self.told
         return estimate(left_out(self.views, self.shots, self.bias), len(self.classes))
+
+    @property
+    def _told_of_others(self) -> Estimate | None:
+        """The estimate of what grows from it: one to be found anew, unless a decoder was tuned."""
+        return self.told if any(view.segmenter.base is not None for view in self.views) else None
 
     @property
     def bias(self) -> float:
@@ -406,7 +412,7 @@ class Concept:
         if self.fitted is not None and self.fitted.outgrown(len(origins)) and not self.fitted.outgrown(self.examples):
             said = f"The concept was fitted to {self.fitted.examples} examples and has {len(origins)} now"
             warnings.warn(Notice(f"{said}: learning from all of them with fit=True would pay."), stacklevel=2)
-        return replace(self, views=views, origins=origins, shots=shots, told=None)
+        return replace(self, views=views, origins=origins, shots=shots, told=self._told_of_others)
 
     def without(self, example: int) -> Concept:
         """Without one of the examples.
@@ -428,11 +434,20 @@ class Concept:
         check_shown(origins, self.classes)
         views = tuple(view.without(example) for view in self.views)
         shots = self.shots and tuple((*some[:example], *some[example + 1 :]) for some in self.shots)
-        return replace(self, views=views, origins=origins, shots=shots, told=None)
+        return replace(self, views=views, origins=origins, shots=shots, told=self._told_of_others)
 
     def __getstate__(self) -> dict[str, Any]:
-        """For other processes, which have no use for the examples themselves."""
-        return {**self.__dict__, "shots": None}
+        """For other processes, as a file holds it: without the examples, but with the estimate that they give, which
+        nobody could find without them. It is found now unless it was asked for before; see `portable.traveller`."""
+        return {**self.__dict__, "told": self.estimate, "shots": None}
+
+    def __copy__(self) -> Concept:
+        """Itself: nothing changes it."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Concept:
+        """Itself, the model too: nothing changes either."""
+        return self
 
     def suggest(self, photos: Iterable[ImageSource], *, budget: int = 5) -> list[int]:
         """Which of the photographs to annotate next, given what is known: what each would tell about all of them, times

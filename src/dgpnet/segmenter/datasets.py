@@ -16,7 +16,7 @@ from dgpnet import checks, storage
 from dgpnet.devices import find_device
 from dgpnet.errors import Error
 from dgpnet.segmenter.engine import batch_on
-from dgpnet.segmenter.portable import portable
+from dgpnet.segmenter.portable import portable, traveller
 
 if TYPE_CHECKING:
     from ray.data import Dataset
@@ -86,7 +86,7 @@ def mapped(
     threads = int(taken["num_cpus"]) if "num_cpus" in taken else None
     if threads is not None:
         taken = {"num_cpus": beside_reading(ray, threads, least)}
-    packed = ray.put(portable(concept.on(torch.device("cpu"))))
+    packed = ray.put(portable(traveller(concept)))
     return dataset.map_batches(
         _Finder,
         fn_constructor_args=(packed, column, how, size, threads),

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import io
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import torch
 
+from dgpnet.segmenter.concept import Concept
 from dgpnet.segmenter.model import Segmenter
 from dgpnet.weights import SHIPPED
+
+
+def traveller(concept: Concept) -> Concept:
+    """A concept for workers elsewhere: on the processor, and without its examples, lest an estimate that no worker asks
+    for be found from them first."""
+    return replace(concept, shots=None).on(torch.device("cpu"))
 
 
 def portable(thing: Any) -> bytes:

@@ -33,14 +33,16 @@ def ahead(
 
     At most `window` results wait (default: four a thread), and no more than `limit` in sum of `cost`, though always
     one. The futures that come back are finished: `.result()` gives what `work` returned or raises what it raised.
+    What `items` itself raises is raised after the results of all that came before.
     quick: what is done where it is asked for, since threads would take longer to take turns than the work does.
     """
     window = window or 4 * at_once()
     waiting: deque[tuple[Item, Future[Result], int]] = deque()
     spent = 0
+    ended: list[Exception] = []
     pool = ThreadPoolExecutor(at_once(), thread_name_prefix=READER)
     try:
-        for item in items:
+        for item in _given(items, ended):
             if quick(item):
                 yield from _settled(waiting)
                 spent = 0
@@ -55,10 +57,22 @@ def ahead(
             waiting.append((item, pool.submit(work, item), price))
             spent += price
         yield from _settled(waiting)
+        if ended:
+            raise ended.pop()  # and kept nowhere: it holds on to this very call
     finally:
         # One that nobody closed is collected in any thread: one of its own must not wait for itself.
         own = threading.current_thread().name.startswith(READER)
         pool.shutdown(wait=not own, cancel_futures=True)
+
+
+def _given(items: Iterable[Item], ended: list[Exception]) -> Iterator[Item]:
+    """The items as far as they go. ended: gets what they raise, for their caller to raise when it is time."""
+    try:
+        # Not `yield from`, which closes what it takes from: the iterator may be somebody else's.
+        for item in items:  # noqa: UP028
+            yield item
+    except Exception as error:
+        ended.append(error)
 
 
 def _settled(waiting: deque[tuple[Item, Future[Result], int]]) -> Iterator[tuple[Item, Future[Result]]]:
@@ -119,7 +133,10 @@ class Background:
 
 
 def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Lists of `size` items in order, the last one shorter."""
-    iterator = iter(items)
-    while batch := list(islice(iterator, size)):
+    """Lists of `size` items in order, the last one shorter; what `items` raises is raised after what came before."""
+    ended: list[Exception] = []
+    given = _given(items, ended)
+    while batch := list(islice(given, size)):
         yield batch
+    if ended:
+        raise ended.pop()
