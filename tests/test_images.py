@@ -6,6 +6,7 @@ import os
 import struct
 import subprocess
 import sys
+import warnings
 import zlib
 from collections.abc import Callable
 from fractions import Fraction
@@ -21,7 +22,7 @@ from PIL import Image, ImageOps
 
 from dgpnet import images
 from dgpnet.colours import PALETTE
-from dgpnet.errors import Error
+from dgpnet.errors import Error, Notice
 from dgpnet.images import read_mask, read_photo
 
 ORIENTATIONS = range(1, 9)
@@ -153,6 +154,59 @@ class TestModes:
             with pytest.raises(Error, match=r"photo\.tiff has grey values"):
                 read_photo(path)
 
+    @pytest.mark.parametrize("largest", [255, 4095])
+    @pytest.mark.parametrize("kind", ["grey.png", "grey.tiff", "colours.png", "transparent.png", "I", "I;16"])
+    def test_what_twelve_bits_hold_is_read_as_it_stands_and_said(self, tmp_path: Path, kind: str, largest: int) -> None:
+        values, path = np.array([[0, largest]], np.uint16), tmp_path / f"photo-{kind}"
+        if kind.startswith("grey"):
+            Image.fromarray(values).save(path)
+        elif kind.startswith("I"):
+            Image.fromarray(values.astype(np.int32 if kind == "I" else np.uint16)).save(path, "TIFF")
+        else:
+            channels = [values] * 3 + [np.full_like(values, 65535)] * (kind == "transparent.png")
+            path.write_bytes(deep_png(np.dstack(channels)))
+        said: list[bool] = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # whoever asks is told, and nobody else
+            given = Image.open(path) if kind.startswith("I") else path
+            seen = np.asarray(images.open_photo(given, faint=lambda: said.append(True)))
+        assert said == [True]
+        assert seen.max() <= 16
+        with pytest.warns(Notice, match=r"no value above 4095 \(12 bits\).*; where less is meant to be white"):
+            assert np.array_equal(read_photo(path), seen)
+        with pytest.raises(Error, match="pixels"):
+            read_photo(path, max_pixels=1)
+
+    @pytest.mark.parametrize("suffix", [".png", ".tiff", "-colours.png"])
+    def test_others_are_not_spoken_of(self, tmp_path: Path, suffix: str) -> None:
+        path, values = tmp_path / f"photo{suffix}", np.array([[0, 4096]], np.uint16)
+        if suffix == "-colours.png":
+            path.write_bytes(deep_png(np.dstack([values] * 3)))
+        else:
+            Image.fromarray(values).save(path)
+        Image.new("RGB", (3, 2), (9, 9, 9)).save(tmp_path / "dark.png")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert read_photo(path).max() == 16
+            assert read_photo(tmp_path / "dark.png").max() == 9
+
+    def test_it_is_said_once_in_a_process_and_not_of_each(self, tmp_path: Path) -> None:
+        for i in range(5):
+            Image.fromarray(np.array([[0, 4095]], np.uint16)).save(tmp_path / f"{i}.png")
+        code = "import dgpnet.images as i; [i.read_photo(f'{n}.png') for n in range(5)]"
+        told = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert told.stderr.count("Notice: A photograph has") == 1
+
+    def test_a_tiff_that_says_that_it_has_twelve_bits_is_scaled_so(self, tmp_path: Path) -> None:
+        pixels = bytes([0x00, 0x07, 0xFF, 0xFF, 0xF0, 0x10])  # 0, 2047, 4095, 16
+        entries = [(256, 4), (257, 1), (258, 12), (259, 1), (262, 1), (273, 122), (277, 1), (278, 1), (279, 6)]
+        tags = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in entries)
+        head = b"II*\0" + struct.pack("<IH", 8, len(entries)) + tags + bytes(4)
+        (tmp_path / "photo.tiff").write_bytes(head + pixels)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert read_photo(tmp_path / "photo.tiff")[0, :, 0].tolist() == [0, 127, 255, 1]
+
     @pytest.mark.parametrize("mode", ["RGBA", "LA", "P", "RGB"])
     def test_what_is_transparent_is_white(self, tmp_path: Path, mode: str) -> None:
         path = tmp_path / "photo.png"
@@ -188,6 +242,15 @@ class TestSources:
             assert np.array_equal(read_photo(source), photo)
         grey = photo[:, :, 0]
         assert np.array_equal(read_photo(grey), np.stack([grey] * 3, axis=2))
+
+    @pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+    def test_a_matrix_is_an_array(self) -> None:
+        grey = scene()[:, :, 0]
+        assert np.array_equal(read_photo(np.matrix(grey)), read_photo(grey))
+        assert np.array_equal(read_photo(np.matrix(grey) / 255), read_photo(grey))
+        assert type(read_mask(np.matrix(grey))) is np.ndarray
+        with pytest.raises(Error, match="photograph"):
+            read_photo(np.matrix(grey.astype(int)))
 
     @pytest.mark.parametrize(
         "source",
@@ -231,6 +294,15 @@ class TestSources:
 
 def png_chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def deep_png(colours: np.ndarray) -> bytes:
+    """A PNG of colours (H, W, 3 or 4) with 16 bits each, which Pillow does not write."""
+    height, width, channels = colours.shape
+    header = struct.pack(">IIBBBBB", width, height, 16, {3: 2, 4: 6}[channels], 0, 0, 0)
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in colours)
+    chunks = png_chunk(b"IHDR", header), png_chunk(b"IDAT", zlib.compress(rows)), png_chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 
 def huge_png(side: int) -> bytes:

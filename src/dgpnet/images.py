@@ -8,7 +8,7 @@ import stat
 import sys
 import warnings
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -22,7 +22,7 @@ from PIL import Image, ImageCms, UnidentifiedImageError
 from dgpnet import files
 from dgpnet.checks import path_of, shown
 from dgpnet.colours import PALETTE
-from dgpnet.errors import Error
+from dgpnet.errors import Error, Notice
 
 if TYPE_CHECKING:
     import torch
@@ -41,6 +41,13 @@ COMPRESSION: Final = 4
 #: How PNG files of masks, numbers and maps are saved: they are made of runs, and looking for nothing else takes half
 #: the time and makes them smaller.
 RUNS: Final[Mapping[str, Any]] = MappingProxyType({"compress_level": COMPRESSION, "compress_type": zlib.Z_RLE})
+#: The largest value of 12 bits: what cameras and microscopes have that save these in files of 16 bits.
+TWELVE_BITS: Final = 4095
+#: What such photographs have, for a sentence about one or many.
+FAINT: Final = (
+    f"more than 8 bits and no value above {TWELVE_BITS} (12 bits), which is seen nearly black, since white is 65535; "
+    "where less is meant to be white, scale all photographs to 8 or 16 bits, the painted ones too"
+)
 #: ImageNet's means and standard deviations, red, green, blue, of values in [0, 1].
 MEAN: Final = (0.485, 0.456, 0.406)
 STD: Final = (0.229, 0.224, 0.225)
@@ -55,6 +62,8 @@ _EXIF_BYTES: Final = 1 << 20
 #: Pixels of a colour mask that are packed at once.
 _BAND: Final = 1 << 20
 _ORIENTATION_TAG: Final = 0x0112
+#: What tells how many bits a sample of a TIFF has.
+_BITS_TAG: Final = 0x0102
 #: What turns an image of each EXIF orientation upright, as `orient` does for arrays.
 _TURNS: Final = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -80,6 +89,8 @@ def read_photo(source: "ImageSource", *, max_pixels: int = MAX_PIXELS) -> NDArra
     source: a path, the bytes of an image file, a PIL image, an array (H, W), (H, W, 3) or with alpha (H, W, 2 or 4),
     or a tensor (C, H, W) of as many channels; arrays and tensors are uint8, or float in [0, 1].
     Any mode works: transparency is laid on white, 16 bits are scaled to 8, of an animation the first frame counts.
+    Of 16 bits white is 65535, whatever the largest value is: by that, photographs of one folder would differ in
+    brightness. A Notice says where 12 bits hold them all; in a TIFF that says that it has 12 bits white is 4095.
     The size is checked against `max_pixels` before anything is decoded. An array may share memory with the source.
     """
     if isinstance(source, np.ndarray):
@@ -89,15 +100,28 @@ def read_photo(source: "ImageSource", *, max_pixels: int = MAX_PIXELS) -> NDArra
     return np.array(open_photo(source, max_pixels=max_pixels))
 
 
-def open_photo(source: "ImageSource", *, max_pixels: int = MAX_PIXELS) -> Image.Image:
-    """`read_photo` of a path or a PIL image, as an RGB image: cheaper where it is only resized and saved."""
+def open_photo(
+    source: "ImageSource", *, max_pixels: int = MAX_PIXELS, faint: Callable[[], object] | None = None
+) -> Image.Image:
+    """`read_photo` of a path or a PIL image, as an RGB image: cheaper where it is only resized and saved.
+
+    faint: called, in place of a Notice, where a photograph of more than 8 bits has no value above TWELVE_BITS.
+    """
     with _opened(source, max_pixels, "photograph") as (image, name), _explained(name, "photograph"):
+        deep = _is_deep(image)
         image.load()
+        is_faint = deep and _is_faint(image)
         # After load(), which turns a TIFF by itself and then forgets its orientation.
         turn = _TURNS.get(_orientation(image.getexif()))
         image = _to_rgb(image, name)
         image.info.clear()  # what is saved of it is its pixels
-        return image if turn is None else image.transpose(turn)
+        image = image if turn is None else image.transpose(turn)
+    if is_faint and faint is not None:
+        faint()
+    elif is_faint:
+        # Without its name, so that Python says it once and not of every photograph.
+        warnings.warn(Notice(f"A photograph has {FAINT}."), stacklevel=2)
+    return image
 
 
 def photo_size(path: str | os.PathLike[str] | bytes, *, max_pixels: int = MAX_PIXELS) -> tuple[int, int]:
@@ -360,10 +384,33 @@ def _late_exif(file: IO[bytes]) -> dict[str, bytes]:
     return {}
 
 
+def _is_deep(image: Image.Image) -> bool:
+    """Whether a photograph has more than 8 bits, of which 0 is black. Asked before it is decoded: Pillow keeps 8 of
+    colours, and only how they are to be decoded tells that there are more."""
+    if image.mode == "CMYK":
+        return False
+    return image.mode.startswith("I") or any(";16" in str(tile[3]) for tile in getattr(image, "tile", ()))
+
+
+def _is_faint(image: Image.Image) -> bool:
+    """Whether an image that is deep has no value above TWELVE_BITS."""
+    if image.mode.startswith("I"):
+        return not _says_twelve_bits(image) and int(np.asarray(image).max()) <= TWELVE_BITS
+    # The upper half of the 16 bits is what is kept of colours.
+    colours = (image.getchannel(band) for band in image.getbands() if band not in "Aa")
+    return all(int(np.asarray(channel).max()) <= TWELVE_BITS >> 8 for channel in colours)
+
+
+def _says_twelve_bits(image: Image.Image) -> bool:
+    """Whether it is a TIFF whose header says so: its values are no guess then."""
+    return image.format == "TIFF" and getattr(image, "tag_v2", {}).get(_BITS_TAG) == (12,)
+
+
 def _to_rgb(image: Image.Image, name: str) -> Image.Image:
     """An image in any of Pillow's modes in RGB, as stored."""
     if image.mode.startswith("I") or image.mode == "F":
-        image = Image.fromarray(_deep_to_uint8(np.asarray(image), name))
+        top = 1 if image.mode == "F" else TWELVE_BITS if _says_twelve_bits(image) else 65535
+        image = Image.fromarray(_deep_to_uint8(np.asarray(image), top, name))
     elif image.mode == "LAB":
         lab, srgb = ImageCms.createProfile("LAB"), ImageCms.createProfile("sRGB")
         image = ImageCms.profileToProfile(image, lab, srgb, outputMode="RGB") or image
@@ -373,13 +420,12 @@ def _to_rgb(image: Image.Image, name: str) -> Image.Image:
     return image.convert("RGB")
 
 
-def _deep_to_uint8(values: NDArray[Any], name: str) -> NDArray[np.uint8]:
-    """Grey of more than 8 bits to 8: whole numbers from 0..65535, fractions from 0..1."""
-    top = 1.0 if values.dtype.kind == "f" else 65535.0
+def _deep_to_uint8(values: NDArray[Any], top: int, name: str) -> NDArray[np.uint8]:
+    """Grey of more than 8 bits to 8. top: what is white, and the largest value that there may be."""
     # Written so that NaN fails too.
     if not (values.min() >= 0 and values.max() <= top):
         raise Error(
-            f"{name} has grey values of {values.min()} to {values.max()}, expected 0 to {top:g}; "
+            f"{name} has grey values of {values.min()} to {values.max()}, expected 0 to {top}; "
             "save it with 8 or 16 bits."
         )
     return np.round(values.astype(np.float32) * (255.0 / top)).astype(np.uint8)
@@ -392,6 +438,7 @@ def _is_tensor(source: object) -> bool:
 
 
 def _photo_of_array(array: NDArray[Any], max_pixels: int) -> NDArray[np.uint8]:
+    array = np.asarray(array)  # a matrix would stay two-dimensional, whatever is done to it
     array = array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array
     fits = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (2, 3, 4))
     if not fits or not (array.dtype == np.uint8 or array.dtype.kind == "f"):
@@ -468,6 +515,7 @@ def _array_of_tensor(tensor: Any) -> NDArray[Any]:
 
 
 def _mask_of_array(array: NDArray[Any], max_pixels: int) -> NDArray[Any]:
+    array = np.asarray(array)
     colours = array.ndim == 3 and array.shape[2] == 3 and array.dtype == np.uint8
     if not colours and (array.ndim != 2 or array.dtype.kind not in "bui"):
         raise Error(

@@ -188,3 +188,13 @@ def test_a_partial_file_leaves_out_what_is_not_there(tmp_path: Path) -> None:
     found = read_support(tmp_path / "coco.json", partial=True)
     assert [example.photo.name for example in found.examples] == ["here.png"]
     assert "elsewhere.png" in found.notes[-1]
+
+
+def test_names_are_said_not_to_be_used_where_a_file_has_them(tmp_path: Path) -> None:
+    photo, mask = scene(0)
+    Image.fromarray(photo).save(tmp_path / "here.png")
+    export("coco", tmp_path, ["mug"], [Item("here.png", mask)])
+    found = read_support(tmp_path / "coco.json", names=["cup"])
+    said = f"the names that were given are not used, those of the file are (first: {tmp_path / 'coco.json'})."
+    assert found.classes == ("mug",) and said in found.notes
+    assert said not in read_support(tmp_path / "coco.json").notes

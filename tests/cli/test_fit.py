@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import dgpnet
 from dgpnet.cli import run
@@ -81,11 +82,16 @@ def test_the_answer_as_json_has_it_too(here, model, fits, capsys):
 def test_a_job_goes_on_with_what_was_fitted_for_it(here, model, fits, capsys):
     words = ["segment", "painted", "photos", "--out", "found", "--model", model]
     assert run([*words, "--fit"]) == 0
-    assert "Learned object from 3 photographs; fitted: " in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "Learned object from 3 photographs; fitted: " in said and "earlier" not in said
     record = here / "found" / ".dgpnet"
     (record / "done.jsonl").write_text("".join((record / "done.jsonl").read_text().splitlines(True)[:1]))
     assert run([*words, "--fit"]) == 0
-    assert "3 photographs done (1 of them before)" in capsys.readouterr().out
+    told = capsys.readouterr()
+    assert "3 photographs done (1 of them before)" in told.out
+    assert "(by an earlier run, and kept; another --out fits anew); expect IoU" in told.err
+    assert run([*words, "--fit", "--again"]) == 0
+    assert "(by an earlier run, and kept" in capsys.readouterr().err
     assert len(fits) == 1
     assert run(words) == 2
     assert "it was fitted (--fit)" in capsys.readouterr().err
@@ -102,6 +108,19 @@ def test_other_examples_are_refused_before_anybody_waits_for_a_fit(here, model, 
     assert run(words) == 2
     assert "was not fitted to these examples; add --again" in capsys.readouterr().err
     assert len(fits) == 1
+    assert run([*words, "--again"]) == 0
+    assert len(fits) == 2
+
+
+def test_a_corrected_mask_is_fitted_anew(here, model, fits, capsys):
+    words = ["segment", "painted", "photos", "--out", "found", "--model", model, "--fit"]
+    assert run(words) == 0
+    path = here / "painted" / "masks" / "1.png"
+    mask = Image.open(path).copy()
+    mask.putpixel((0, 0), 255)  # ignore, of which the network learns nothing
+    mask.save(path)
+    assert run(words) == 2
+    assert "was not fitted to these examples; add --again" in capsys.readouterr().err
     assert run([*words, "--again"]) == 0
     assert len(fits) == 2
 
@@ -171,6 +190,20 @@ def test_what_is_probably_not_there_is_left_out_said_and_kept_on_demand(here, ca
     assert run([*words, "--out", "b", "--keep-all"]) == 0
     assert "left out" not in capsys.readouterr().out
     assert json.loads((here / "b" / "summary.json").read_text())["totals"]["object"]["area"] > 0
+
+
+def test_what_is_less_like_than_asked_for_is_said_as_often_as_the_summary_has_it(here, model, capsys):
+    words = ["segment", "painted", "photos", "--out", "found", "--model", model, "--keep-all", "--min-likeness", "1"]
+    assert run([*words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    rows = json.loads((here / "found" / "summary.json").read_text())["photographs"]
+    count = sum(row["likenesses"]["object"] < 1 for row in rows)
+    assert told["less_like"] == count > 0
+    assert all(row["areas"]["object"] == 0 for row in rows if row["likenesses"]["object"] < 1)
+    assert run(words) == 0
+    said = capsys.readouterr().out
+    assert f"In {count} of 3 photographs something was found and left out, since it is less like what was " in said
+    assert "(likeness under 1); a lower --min-likeness keeps it." in said and "presence" not in said
 
 
 @pytest.mark.slow

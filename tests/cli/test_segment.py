@@ -11,10 +11,11 @@ import zlib
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
-from dgpnet.cli import run
+from dgpnet.cli import application, run
 from dgpnet.images import read_mask
 from dgpnet.network import fast
 from tests.tiny import scene, tiny_checkpoint, write_photos, write_support
@@ -128,6 +129,33 @@ def test_it_says_where_everything_is_and_what_there_is(here, model, capsys):
     assert " parts, " in shown
 
 
+def test_an_edit_saved_white_on_black_is_told_in_the_line_of_edits(here, model, capsys):
+    words = ["segment", "painted", "photos", "--out", "found", "--model", model]
+    assert run(words) == 0
+    mask = Image.new("L", (56, 40))
+    mask.paste(255, (0, 0, 9, 9))
+    mask.save(here / "found" / "masks" / "0000.png")
+    for _ in range(2):
+        capsys.readouterr()
+        assert run(words) == 0
+        told = "Kept by hand: 0 as painted, 1 as edited in found/masks (1 white on black: taken for object)."
+        assert told in capsys.readouterr().out
+
+
+def test_masks_in_one_folder_with_photographs_are_none_but_for_case(here, model, capsys):
+    flat = here / "flat"
+    flat.mkdir()
+    for n, (photo, mask) in enumerate([("DESK.JPG", "desk_mask.png"), ("\u00e9.jpg", "e\u0301-mask.PNG")]):
+        for name, pixels in zip((photo, mask), scene(n), strict=True):
+            Image.fromarray(pixels).save(flat / name)
+    Image.fromarray(scene(5)[0]).save(flat / "other.jpg")
+    assert run(["segment", "flat", "flat", "--out", "found", "--model", model]) == 0
+    assert "3 photographs done, 0 failed." in capsys.readouterr().out
+    assert files(here / "found" / "masks") == {"DESK.png", "\u00e9.png", "other.png"}
+    assert run(["suggest", "flat", "--support", "flat", "--model", model]) == 0
+    assert capsys.readouterr().out.split() == ["flat/other.jpg"]
+
+
 def test_names_for_values_a_choice_of_classes_and_what_crowds_are(here, model, capsys):
     words = ["--out", "found", "--model", model]
     assert run(["segment", "painted", "photos", "--names", "mug", *words]) == 0
@@ -138,6 +166,35 @@ def test_names_for_values_a_choice_of_classes_and_what_crowds_are(here, model, c
     assert run(["learn", "painted", "--names", "mug", "--out", "mug.concept", "--model", model]) == 0
     assert run(["segment", "mug.concept", "photos", "--names", "cup", *words]) == 2
     assert "--names is for what is still to be learned" in capsys.readouterr().err
+
+
+def test_names_where_a_file_has_them_are_said_not_to_be_used(here, model, capsys):
+    (here / "painted" / "classes.json").write_text('["mug"]')
+    words = ["segment", "painted", "photos", "--names", "cup", "--out", "found", "--model", model]
+    assert run(words) == 0
+    assert "note: the names that were given are not used, those of the file are" in capsys.readouterr().err
+    assert json.loads((here / "found" / "classes.json").read_text()) == {"mug": 1}
+    with pytest.raises(SystemExit):
+        application("segment")(args=["segment", "--help"], standalone_mode=True)
+    assert "where no file has them" in " ".join(capsys.readouterr().out.split())
+
+
+def test_photographs_that_twelve_bits_hold_are_told_of_in_few_lines(here, model, capsys):
+    for i in range(3):
+        field = Image.fromarray(np.full((40, 56), 4095, np.uint16))
+        field.save(here / "photos" / f"field{i}.tif")
+    (here / "painted" / "images" / "0.png").unlink()
+    with Image.open(here / "painted" / "masks" / "0.png") as mask:
+        Image.fromarray(np.full(mask.size[::-1], 4095, np.uint16)).save(here / "painted" / "images" / "0.png")
+    command = [sys.executable, "-m", "dgpnet", "segment", "painted", "photos", "--out", "found", "--model", model]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    told = subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True, check=True).stderr
+    lines = [line for line in told.splitlines() if "4095" in line]
+    assert [line.split(" more than 8 bits")[0] for line in lines] == [
+        "note: A photograph has",
+        "note: 3 photographs (first: field0.tif) have",
+    ]
+    assert "Notice" not in told
 
 
 def test_what_was_decided_while_reading_is_told(here, model, capsys, monkeypatch):

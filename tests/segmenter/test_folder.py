@@ -99,7 +99,12 @@ def test_classes_that_are_unlike_the_examples_can_be_left_out(tmp_path, concept,
     outcome = segment_folder(able, photos, tmp_path / "all", threshold=0.01)
     assert outcome.unlike == sum(one.mask.any() and one.likeness < least for one in found.values()) > 0
     assert segment_folder(concept, photos, tmp_path / "plain", threshold=0.01).unlike == 0  # it cannot tell
-    assert segment_folder(able, photos, tmp_path / "out", threshold=0.01, min_likeness=least).unlike == 0
+    assert outcome.less_like == 0
+    demanding = segment_folder(able, photos, tmp_path / "out", threshold=0.01, min_likeness=least)
+    assert (demanding.unlike, demanding.left_out) == (0, 0)
+    assert demanding.less_like == sum(min(both) < least for both in likeness.values()) > 0
+    for row in json.loads((tmp_path / "out" / "summary.json").read_text())["photographs"]:
+        assert all(row["areas"][name] == 0 for name, like in row["likenesses"].items() if like < least)
     for key, one in found.items():
         kept = np.where(np.isin(one.mask, [c for c in (1, 2) if likeness[key][c - 1] >= least]), one.mask, 0)
         np.testing.assert_array_equal(read_mask(tmp_path / "out" / "masks" / f"{key}.png"), kept)
@@ -363,3 +368,15 @@ def test_a_studio_beside_photographs_hides_none_of_them(tmp_path):
     assert len(find_photographs([photos / "report"])) == 1
     (photos / ".dgpnet" / "job.json").write_text("{}")
     assert [photo.name for photo in find_photographs([photos])] == ["0001.jpg"]
+
+
+def test_photographs_that_twelve_bits_hold_are_counted_in_one_note(tmp_path, concept):
+    photos = write_photos(tmp_path / "photos", 2)
+    for i in range(5):
+        Image.fromarray(np.full((40, 56), 4095, np.uint16)).save(photos / f"field{i}.tif")
+    notes = segment_folder(concept, photos, tmp_path / "out").notes
+    assert [note.split(" bits and")[0] for note in notes] == ["5 photographs (first: field0.tif) have more than 8"]
+    assert "no value above 4095 (12 bits), which is seen nearly black" in notes[0] and notes[0].endswith(".")
+    Image.fromarray(np.full((40, 56), 4095, np.uint16)).save(photos / "later.png")
+    (note,) = segment_folder(concept, photos, tmp_path / "out").notes
+    assert note.startswith("later.png has more than 8 bits")

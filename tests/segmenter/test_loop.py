@@ -111,6 +111,83 @@ def test_a_mask_that_a_person_edited_is_kept_told_and_never_overwritten(here, se
     assert run(here, segmenter, threshold=0.4).edited == 0
 
 
+@pytest.mark.parametrize("value", [1, 255])
+def test_a_painted_mask_is_written_anew_when_one_pixel_of_it_has_changed(here, segmenter, value):
+    """A pixel that the network does not see: it is larger than what it learns from."""
+    photo, mask = scene(7, (500, 700))
+    for path, pixels in (("painted/images/big.png", photo), ("painted/masks/big.png", mask), ("photos/p.png", photo)):
+        Image.fromarray(pixels).save(here / path)
+    run(here, segmenter)
+    mask[0, 0] = value
+    Image.fromarray(mask).save(here / "painted" / "masks" / "big.png")
+    with pytest.raises(Error, match=r"1 photograph was painted anew since: big\.png\. Add --again"):
+        run(here, segmenter)
+    assert run(here, segmenter, again=True).painted == 1
+    np.testing.assert_array_equal(masks.read(here / "found" / "masks" / "p.png", LEGEND), mask)
+
+
+def save_white_on_black(path: Path) -> np.ndarray:
+    """Turn a corner of a mask over, as a program would that knows black and white only."""
+    shown = np.array(Image.open(path)) > 0
+    shown[:9, :9] = ~shown[:9, :9]
+    Image.fromarray(shown * np.uint8(255)).save(path)
+    return shown
+
+
+def test_an_edit_saved_white_on_black_is_the_one_class_and_told(tmp_path, segmenter):
+    write_support(tmp_path / "painted", 2)
+    write_photos(tmp_path / "photos", 3)
+    run(tmp_path, segmenter, formats=["coco"])
+    path = tmp_path / "found" / "masks" / "0000.png"
+    shown = save_white_on_black(path)
+    content = path.read_bytes()
+    for again in (False, True, False):
+        outcome = run(tmp_path, segmenter, formats=["coco"], again=again)
+        assert (outcome.done, outcome.edited, outcome.white, outcome.notes) == (3, 1, 1, ())
+        row = rows(tmp_path)["0000.jpg"]
+        assert (row["edited"], row["white"], row["areas"]) == (True, True, {"mug": int(shown.sum())})
+        assert path.read_bytes() == content
+    coco = json.loads(outcome.annotations["coco"].read_text())
+    image = next(one["id"] for one in coco["images"] if one["file_name"] == "0000.jpg")
+    (annotation,) = (one for one in coco["annotations"] if one["image_id"] == image)
+    assert (annotation["iscrowd"], annotation["area"]) == (0, int(shown.sum()))
+
+
+@pytest.mark.parametrize("why", ["several classes", "ignore elsewhere"])
+def test_an_edit_saved_white_on_black_that_may_be_something_else_is_put_aside(tmp_path, segmenter, why):
+    classes = 2 if why == "several classes" else 1
+    write_support(tmp_path / "painted", 2, classes=classes)
+    write_photos(tmp_path / "photos", 3)
+    if classes == 1:
+        mask = np.array(Image.open(tmp_path / "painted" / "masks" / "1.png"))
+        mask[:3] = 255
+        Image.fromarray(mask).save(tmp_path / "painted" / "masks" / "1.png")
+    run(tmp_path, segmenter)
+    path = tmp_path / "found" / "masks" / "0000.png"
+    save_white_on_black(path)
+    content = path.read_bytes()
+    outcome = run(tmp_path, segmenter)
+    assert (outcome.done, outcome.edited, outcome.white) == (3, 0, 0)
+    assert any("nothing but 0 and 255" in note and "kept as aside/masks/0000.png" in note for note in outcome.notes)
+    assert (tmp_path / "found" / "aside" / "masks" / "0000.png").read_bytes() == content
+    assert masks.is_ours(path)
+
+
+def test_a_painted_mask_of_nothing_but_ignore_is_no_edit(tmp_path, segmenter):
+    """Though it is 0 and 255 alone, also in the annotations that are made of it."""
+    write_support(tmp_path / "painted", 2)
+    photo, mask = scene(9)
+    Image.fromarray(photo).save(tmp_path / "painted" / "images" / "9.png")
+    Image.fromarray(mask * np.uint8(255)).save(tmp_path / "painted" / "masks" / "9.png")
+    (tmp_path / "painted" / "classes.json").write_text('{"mug": 1, "__ignore__": 255}')
+    write_photos(tmp_path / "photos", 1)
+    shutil.copy(tmp_path / "painted" / "images" / "9.png", tmp_path / "photos")
+    for _ in range(2):
+        outcome = run(tmp_path, segmenter, formats=["coco"])
+        assert (outcome.painted, outcome.edited, outcome.white) == (1, 0, 0)
+        assert rows(tmp_path)["9.png"]["areas"] == {"mug": 0}
+
+
 def test_a_mask_saved_again_without_a_change_is_no_edit(here, segmenter):
     run(here, segmenter)
     path = here / "found" / "masks" / "0000.png"

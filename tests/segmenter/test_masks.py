@@ -86,6 +86,40 @@ def test_what_a_person_saved_is_theirs_and_read_in_whatever_way_it_was_saved(tmp
     np.testing.assert_array_equal(masks.read(path, LEGENDS["colours"]), MASK)
 
 
+ONE, DEEP = Legend.of(["mug"], [7]), Legend.of(["mug"], [300])
+
+
+@pytest.mark.parametrize("white", [np.uint8(255), np.uint16(65535)])
+@pytest.mark.parametrize("legend", [ONE, DEEP])
+def test_white_that_a_person_saved_is_the_one_class_or_refused(tmp_path, legend, white):
+    path = tmp_path / "a.png"
+    Image.fromarray((MASK > 0) * white).save(path)
+    found, taken = masks.read_edited(path, legend, (2, 3), ignores=lambda: False)
+    np.testing.assert_array_equal(found, (MASK > 0).astype(np.uint8))
+    assert taken
+    several = Legend(("mug", "3"), (legend.values[0], 3), RED_AND_BLUE)
+    for one, ignored in ((legend, True), (several, False)):
+        with pytest.raises(Error, match=rf"nothing but 0 and {white}, which may be any of mug, .*classes\.json"):
+            masks.read_edited(path, one, (2, 3), ignores=lambda ignored=ignored: ignored)
+
+
+def test_white_that_is_a_class_or_not_alone_is_what_it_is_everywhere(tmp_path):
+    path, wanted = tmp_path / "a.png", MASK.copy()
+
+    def check(pixels: np.ndarray, legend: Legend) -> None:
+        Image.fromarray(pixels).save(path)
+        found, taken = masks.read_edited(path, legend, ignores=lambda: True)
+        np.testing.assert_array_equal(found, wanted)
+        assert not taken
+
+    wanted[wanted == 2] = IGNORE
+    check(ONE.applied(wanted), ONE)
+    wanted[wanted == IGNORE] = 0
+    check(wanted * np.uint8(255), LEGENDS["white"])
+    check(ONE.applied(wanted), ONE)
+    check(np.stack([wanted * np.uint8(part) for part in ONE.colours[0]], axis=2), ONE)
+
+
 def test_what_is_no_mask_of_these_classes_is_an_error(tmp_path):
     path, legend = tmp_path / "a.png", LEGENDS["values"]
     for wrong in (MASK + 20, MASK[:1], np.zeros((2, 3, 3), np.uint8) + 77):

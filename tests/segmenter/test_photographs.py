@@ -163,6 +163,18 @@ def test_masks_beside_painted_photographs_are_known_by_their_names(tmp_path):
     assert names(find_photographs([tmp_path], skip=found)) == ["a.jpg", "b.jpg", "c.jpg"]
 
 
+def test_masks_beside_are_known_but_for_case_and_how_accents_are_written(tmp_path):
+    """As they are paired when the support is read."""
+    photos, masks = (
+        ["DESK.JPG", "\u00e9.jpg", "wine-label.jpg"],
+        ["desk_mask.png", "e\u0301-mask.PNG", "Wine-Label.png"],
+    )
+    touch(*(tmp_path / name for name in (*photos, *masks, "desk.jpg")))
+    found = masks_beside(tmp_path, [tmp_path / name for name in photos])
+    assert {path.name for path in found} == set(masks)  # and desk.jpg is another photograph
+    assert names(find_photographs([tmp_path], skip=found)) == sorted([*photos, "desk.jpg"])
+
+
 def test_a_list_names_photographs_by_the_folder_that_they_share(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("photos/a/1.jpg", "photos/b/1.jpg", "photos/b/2.png"):

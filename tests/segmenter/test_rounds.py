@@ -34,6 +34,14 @@ def test_what_has_changed_is_said_in_words(change, says):
     assert bool(differences(THEN, now)) == bool(change)
 
 
+def test_of_another_version_only_what_can_be_compared_is_told():
+    now = replace(THEN, version=99, concept="d", examples=(("a.jpg", "7"), ("b.jpg", "8"), ("desk.jpg", "9")))
+    said = differences(THEN, now)
+    assert said == "it was made by another version of dgpnet; 1 photograph was painted since: desk.jpg"
+    now = replace(THEN, version=99, concept="d", examples=(("a.jpg", "7"), ("b.jpg", "8")))
+    assert differences(THEN, now) == "it was made by another version of dgpnet"
+
+
 def test_files_of_a_photograph_do_not_depend_on_what_is_written_afterwards():
     assert replace(THEN, afterwards={}).made_with == THEN.made_with
     assert replace(THEN, options={}).made_with != THEN.made_with != replace(THEN, concept="d").made_with

@@ -92,6 +92,27 @@ def test_every_kind_of_photograph_and_mask_is_the_same_example(tmp_path):
         assert other.origin.digest == first.origin.digest
 
 
+@pytest.mark.parametrize("value", [1, 255])
+def test_every_pixel_of_a_mask_makes_another_example_though_the_network_does_not_see_it(value):
+    photo, mask = scene(0, (500, 700))
+    changed = mask.copy()
+    changed[0, 0] = value
+    shots, _ = read_examples([photo, photo, photo], [mask, changed, mask.copy()], Legend.of(["mug"]), CONFIG)
+    first, other, same = shots[0]
+    np.testing.assert_array_equal(other.masks, first.masks)
+    assert other.origin.digest != first.origin.digest == same.origin.digest
+
+
+def test_an_example_is_the_same_in_whatever_way_its_mask_is_saved():
+    photo, mask = scene(0, classes=2)
+    mask[:4] = 255
+    digests = []
+    for one in (mask, mask.astype(np.int32), torch.from_numpy(mask), np.asfortranarray(mask)):
+        ((shot,),), _ = read_examples([photo], [one], None, CONFIG)
+        digests.append(shot.origin.digest)
+    assert len(set(digests)) == 1
+
+
 def test_photographs_are_read_one_after_another_from_generators():
     photos, masks = scenes(3)
     (shots,), _ = read_examples(iter(photos), (mask for mask in masks), None, CONFIG)

@@ -218,8 +218,13 @@ def without_ending(name: Path) -> Path:
     return name.with_name(name.name[: len(name.name) - len(ending)]) if ending else name
 
 
+def alike(name: str) -> str:
+    """A name but for upper and lower case, and for how accents are written: what is the same then is the same name."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+
+
 def _folded(name: Path) -> Path:
-    return Path(unicodedata.normalize("NFC", str(name)).casefold())
+    return Path(alike(str(name)))
 
 
 class _Names:

@@ -126,7 +126,8 @@ def read_support(
     """Read a support set; its format is recognised.
 
     classes: which classes to take, in this order; what else is drawn becomes background. All, where None.
-    names: for mask folders that name no classes: names for the values (or colours) in order.
+    names: for mask folders that name no classes: names for the values (or colours) in order. Elsewhere they are not
+    used, and a note says so.
     crowds: what COCO's crowds are, "ignore" or "objects"; None takes them for objects where a file has nothing else.
     photos: the folder that photographs' names are relative to, where it is not the annotations' own.
     max_pixels: larger photographs and masks are refused before they are decoded.
@@ -149,6 +150,8 @@ def read_support(
     if not os.path.lexists(path):
         raise Error(f"There is no support set at {path}; expected one of: {_KNOWN}.")
     format_, found = _recognised(request)
+    if request.names is not None and format_ != "folder":  # which says so by itself where its classes are named
+        request.notes.add("the names that were given are not used, those of the file are", path)
     if found.names and (legend := _legend_beside(path)) is not None:
         found = found.known_by(legend)
     chosen = found.names if wanted is None else wanted

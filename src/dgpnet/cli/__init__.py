@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import pairwise
 from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
 import dgpnet
-from dgpnet.errors import Error
+from dgpnet.errors import Error, Notice, printable
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,8 @@ def run(arguments: Sequence[str]) -> int:
     name = next((word for word in words if not word.startswith("-")), None)
     previous = _interrupt_on_terminate()
     try:
-        application(name)(args=words, prog_name="dgpnet")
+        with _notices_told():
+            application(name)(args=words, prog_name="dgpnet")
     except SystemExit as stop:
         if stop.code == INTERRUPTED:
             return _interrupted()
@@ -79,6 +82,29 @@ def run(arguments: Sequence[str]) -> int:
         if previous is not None:
             signal.signal(signal.SIGTERM, previous)
     return 0
+
+
+@contextmanager
+def _notices_told() -> Iterator[None]:
+    """What the package warns of as a note, in a line; other warnings as Python shows them."""
+    with warnings.catch_warnings():
+        shown = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, Notice):
+                print(f"note: {printable(message)}", file=sys.stderr)
+            else:
+                shown(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        yield
 
 
 def _with_address(arguments: Sequence[str]) -> list[str]:

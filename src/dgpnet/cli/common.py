@@ -48,7 +48,10 @@ Images = Annotated[
 Names = Annotated[
     str | None,
     typer.Option(
-        "--names", metavar="A,B", help="Names for the values of SUPPORT's masks, in order.", show_default=False
+        "--names",
+        metavar="A,B",
+        help="Names for the values of SUPPORT's masks, in order, where no file has them.",
+        show_default=False,
     ),
 ]
 Crowds = Annotated[
@@ -150,15 +153,15 @@ def tell(notes: Sequence[str]) -> None:
         typer.echo(f"note: {printable(note)}", err=True)
 
 
-def describe(concept: Concept) -> str:
-    """One line about what was learned, and what to expect of it."""
+def describe(concept: Concept, *, before: bool = False) -> str:
+    """One line about what was learned, and what to expect of it. before: an earlier run fitted it."""
     line = (
         f"Learned {', '.join(concept.classes)} from {concept.examples} photograph{'s' if concept.examples > 1 else ''}"
     )
     if concept.budgeted:
         line += f"; so many that {concept.inducing_points} points a level stand for all"
     if concept.fitted is not None:
-        line += f"; {concept.fitted}"
+        line += f"; {concept.fitted}" + (" (by an earlier run, and kept; another --out fits anew)" if before else "")
     return f"{line}; {concept.estimate}." if concept.estimate is not None else f"{line}."
 
 

@@ -150,11 +150,11 @@ def segment(
     notes = () if painted is None else painted.notes
     tell(notes)
     segmenter = load(model, device=device or (devices and devices.split(",")[0]))
-    concept = (
+    before = (
         None if seconds is None else fitted_before(place, lambda: learned(support, painted, segmenter), again=again)
     )
-    concept = concept or learned(support, painted, segmenter, seconds=seconds)
-    typer.echo(describe(concept), err=True)
+    concept = before or learned(support, painted, segmenter, seconds=seconds)
+    typer.echo(describe(concept, before=before is not None), err=True)
     tell(doubts(concept))
     with progress("Segmenting") as advance:
         outcome = segment_folder(
@@ -168,7 +168,7 @@ def segment(
     if as_json:
         typer.echo(_as_json(outcome, place, (*notes, *doubts(concept))))
     else:
-        typer.echo("\n".join(map(printable, _lines(outcome, place))))
+        typer.echo("\n".join(map(printable, _lines(outcome, place, min_likeness))))
     if outcome.failures or outcome.stopped:
         raise typer.Exit(1)
 
@@ -186,14 +186,15 @@ def _as_json(outcome: "Outcome", out: "Place", notes: tuple[str, ...]) -> str:
     return json.dumps(answer, indent=1)
 
 
-def _lines(outcome: "Outcome", out: "Place") -> Iterator[str]:
+def _lines(outcome: "Outcome", out: "Place", min_likeness: float) -> Iterator[str]:
     from dgpnet.segmenter.folder import UNLIKE
 
     photographs = f"{outcome.done} photograph{'' if outcome.done == 1 else 's'}"
     before = f" ({outcome.before} of them before)" if outcome.before else ""
     yield f"{photographs} done{before}, {len(outcome.failures)} failed."
     if outcome.painted or outcome.edited:
-        yield f"Kept by hand: {outcome.painted} as painted, {outcome.edited} as edited in {out.at('masks')}."
+        white = f" ({outcome.white} white on black: taken for {', '.join(outcome.totals)})" if outcome.white else ""
+        yield f"Kept by hand: {outcome.painted} as painted, {outcome.edited} as edited in {out.at('masks')}{white}."
     for name, total in outcome.totals.items():
         count = f", {total['count']} parts" if "count" in total else ""
         yield f"{name}: in {total['photographs']}{count}, {total['share']:.1%} of all pixels."
@@ -201,6 +202,11 @@ def _lines(outcome: "Outcome", out: "Place") -> Iterator[str]:
         yield (
             f"In {outcome.left_out} of {photographs} something was found and left out, since it is probably not there "
             "(presence under one half); --keep-all keeps it."
+        )
+    if outcome.less_like:
+        yield (
+            f"In {outcome.less_like} of {photographs} something was found and left out, since it is less like what was "
+            f"painted (likeness under {min_likeness:g}); a lower --min-likeness keeps it."
         )
     yield f"Masks: {out.at('masks')}"
     for path in outcome.annotations.values():

@@ -9,9 +9,10 @@ from typing import Any
 from dgpnet.segmenter.calibration import PRESENT
 
 
-def told(means: str, *, each: str | None = None) -> Any:
-    """A figure and what it means, for the report's legend. each: what it is called where there is one a class."""
-    return field(metadata={"means": means, "each": each})
+def told(means: str, *, each: str | None = None, **options: Any) -> Any:
+    """A figure and what it means, for the report's legend. each: what it is called where there is one a class ·
+    options: of dataclasses' fields."""
+    return field(metadata={"means": means, "each": each}, **options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Figures:
     height: int = told("Height of the photograph in pixels.")
     painted: bool = told("You painted this photograph: its mask is the one that you painted.")
     edited: bool = told("You edited this mask among the results: it is kept as you left it.")
+    white: bool = told("You saved this mask white on black: white is taken for the class.", default=False, kw_only=True)
     score: float = told("Expected IoU of the mask with the truth, 0 to 1: look at low ones first.")
     likeness: float = told(
         "How much what was found looks like what was painted, 0 to 1; a low one may be something else. "
@@ -61,6 +63,10 @@ class Figures:
         """Whether a class was found and is probably not there."""
         found = (likeness < 1 for likeness in self.likenesses)  # 1 where nothing was
         return any(some and there < PRESENT for some, there in zip(found, self.presences, strict=True))
+
+    def less_like(self, least: float) -> bool:
+        """Whether a class was found that is less like what was painted."""
+        return any(likeness < min(1.0, least) for likeness in self.likenesses)
 
     def nested(self, classes: Sequence[str]) -> dict[str, Any]:
         """Name -> value, and of figures with one for each class -> class -> value."""

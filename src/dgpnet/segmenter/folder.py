@@ -41,9 +41,11 @@ class Outcome:
 
     done         photographs that are done in all · before: how many of them were before
     painted      how many are as they were painted · edited: as they were edited by hand among the results
+    white        how many of the edited ones were saved white on black, which is taken for the one class
     failures     name -> what went wrong
     unlike       photographs in which something was found with a likeness below UNLIKE; 0 where that is left out anyway
     left_out     photographs in which something was found and left out for being probably not there
+    less_like    photographs in which something was found and left out for being less like than `min_likeness`
     totals       class -> photographs that show it, area, share of all pixels, and count where parts are counted
     estimate     what was to be expected, from the examples alone; None where they could not tell
     fitted       what fitting chose; None where it was not fitted
@@ -56,9 +58,11 @@ class Outcome:
     before: int
     painted: int = 0
     edited: int = 0
+    white: int = 0
     failures: dict[str, str] = field(default_factory=dict)
     unlike: int = 0
     left_out: int = 0
+    less_like: int = 0
     totals: dict[str, dict[str, Any]] = field(default_factory=dict)
     estimate: Estimate | None = None
     fitted: Fitted | None = None
@@ -152,7 +156,9 @@ def _outcome(job: Job, found: Listing, before: int, stopped: str | None) -> Outc
         for one in (entry.figures for entry in entries):
             unlike = similar and _is_unlike(one)
             left_out = not options.keep_all and one.left_out
-            counted.update(painted=one.painted, edited=one.edited, unlike=unlike, left_out=left_out)
+            by_hand = {"painted": one.painted, "edited": one.edited, "white": one.white}
+            less_like = one.less_like(options.min_likeness)
+            counted.update(by_hand, unlike=unlike, left_out=left_out, less_like=less_like)
             yield one
 
     of_all = totals(figures(), concept.classes)
@@ -161,10 +167,12 @@ def _outcome(job: Job, found: Listing, before: int, stopped: str | None) -> Outc
         before=before,
         painted=counted["painted"],
         edited=counted["edited"],
+        white=counted["white"],
         failures=job.failures,
         unlike=counted["unlike"],
         totals=of_all,
         left_out=counted["left_out"],
+        less_like=counted["less_like"],
         estimate=concept.estimate,
         fitted=concept.fitted,
         annotations=job.annotations,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from dgpnet.annotations import Item, SupportSet
 from dgpnet.errors import Error
+from dgpnet.images import FAINT
 from dgpnet.segmenter import masks
 from dgpnet.segmenter.concept import Concept
 from dgpnet.segmenter.entries import RoundEntries
@@ -44,6 +46,8 @@ class Job:
         self._painted = () if painted is None else painted.examples
         self._known = known
         self._crew = crew
+        self._faint: tuple[int, str] = (0, "")
+        self._lock = threading.Lock()
 
     def segment(self, photographs: Iterable[Photograph], total: int, advance: Callable[[int], object]) -> None:
         """All of these; total: how many they are. What cannot be read goes to `failures`."""
@@ -56,6 +60,8 @@ class Job:
             self.ledger.settle()
         except OSError as error:
             raise Unwritable(told(error, self.out)) from error
+        finally:
+            self._tell_of_faint()
         self.failures = dict(sorted(self.failures.items()))
 
     def _stages(self) -> Stages:
@@ -90,6 +96,17 @@ class Job:
         except (Error, OSError) as error:
             raise Unwritable(told(error, self.out)) from error
         self.notes += done.notes
+        if done.faint:
+            with self._lock:  # threads tell of what is done
+                count, first = self._faint
+                self._faint = count + 1, min(first or done.entry.name, done.entry.name)
+
+    def _tell_of_faint(self) -> None:
+        """One note for all such photographs of this run."""
+        count, first = self._faint
+        if count:
+            which = f"{first[:100]} has" if count == 1 else f"{count} photographs (first: {first[:100]}) have"
+            self.notes.append(f"{which} {FAINT}.")
 
     def _failed(self, failed: Failed) -> None:
         self.failures[failed.name] = failed.why
@@ -123,10 +140,15 @@ class Job:
         return None
 
     def _items(self, entries: RoundEntries) -> Iterator[Item]:
-        """The masks once more, read back one at a time."""
+        """The masks once more, read back one at a time, in the way that was decided."""
+        legend = self.concept.legend
         for entry in entries.by_name():
             with self.out.reading(mask_of(entry.key)) as path:
-                mask = masks.read(path or Path(str(self.out.at(mask_of(entry.key)))), self.concept.legend)
+                there = path or Path(str(self.out.at(mask_of(entry.key))))
+                if entry.figures.white:
+                    mask, _ = masks.read_edited(there, legend, ignores=lambda: False)
+                else:
+                    mask = masks.read(there, legend)
             if self.options.min_area:
                 mask = without_small(mask, self.options.min_area)
             yield Item(entry.name, mask, entry.figures.score, entry.figures.scores)

@@ -7,6 +7,7 @@ with values over 255 is a 16-bit grey PNG.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from dgpnet.annotations.reading import IGNORE_LABEL
 from dgpnet.colours import PALETTE, Colour, packed
 from dgpnet.errors import Error
 from dgpnet.files import atomic
-from dgpnet.images import IGNORE, MAX_PIXELS, RUNS, encoded, read_mask
+from dgpnet.images import IGNORE, MAX_PIXELS, RUNS, distinct, encoded, read_mask
 
 #: The text in a PNG that has the digest of the pixels that were written.
 SEAL = "dgpnet"
@@ -66,10 +67,49 @@ def read(path: Path, legend: Legend, size: tuple[int, int] | None = None) -> NDA
 
     size: the (H, W) that it must have. Colours are taken for classes in every mask that is saved in colours.
     """
+    return _numbers(path, _raw(path, legend, size), legend)
+
+
+def read_edited(
+    path: Path, legend: Legend, size: tuple[int, int] | None = None, *, ignores: Callable[[], bool]
+) -> tuple[NDArray[np.uint8], bool]:
+    """As `read`, of a mask that a person saved, and whether it is one of 0 and 255 alone (65535 of 16 bits), which no
+    class has: as in what is painted, that is the one class, or an Error where it may be something else.
+
+    ignores: asked then, whether 255 is ignore in what was painted.
+    """
+    raw = _raw(path, legend, size)
+    white = _white_alone(raw, legend)
+    if white is None:
+        return _numbers(path, raw, legend), False
+    if len(legend.names) > 1 or ignores():
+        listed = ", ".join((*legend.names[:20], "ignore"))
+        raise Error(
+            f"{path} shows nothing but 0 and {white}, which may be any of {listed}; save it with the values that "
+            "classes.json has."
+        )
+    return (raw == white).astype(np.uint8), True
+
+
+def _raw(path: Path, legend: Legend, size: tuple[int, int] | None) -> NDArray[Any]:
+    """The values or colours of a file, whichever tell its classes."""
     raw = read_mask(path, size=size, max_pixels=MAX_PIXELS if size is None else size[0] * size[1])
     if legend.coded_by == "colour" and raw.dtype != np.uint32:
         with Image.open(path) as image:
-            raw = read_mask(image.convert("RGB"))
+            return read_mask(image.convert("RGB"))
+    return raw
+
+
+def _white_alone(raw: NDArray[Any], legend: Legend) -> int | None:
+    """White, where a mask shows nothing else but 0; None where it does, or where white is a class's value."""
+    shown = [int(value) for value in distinct(raw) if value]
+    if raw.dtype == np.uint32 or shown not in ([IGNORE], [LARGEST]) or shown[0] in legend.values:
+        return None
+    return shown[0]
+
+
+def _numbers(path: Path, raw: NDArray[Any], legend: Legend) -> NDArray[np.uint8]:
+    """0, 1 … C and 255 for values or colours; an Error where these are none of the classes."""
     codes = _codes(legend, coloured=raw.dtype == np.uint32)
     known = np.array(sorted(codes))
     place = np.searchsorted(known, raw).clip(max=len(known) - 1)

@@ -11,9 +11,8 @@ from posixpath import normpath
 from tempfile import SpooledTemporaryFile
 from types import MappingProxyType
 from typing import Any
-from unicodedata import normalize
 
-from dgpnet.annotations.layouts import without_ending
+from dgpnet.annotations.layouts import alike, without_ending
 from dgpnet.annotations.reading import PHOTO_SUFFIXES
 from dgpnet.errors import Error
 from dgpnet.segmenter.entries import PAGE, Database, stays_inside, text, untext
@@ -198,10 +197,17 @@ def _is_called_like_one(name: str) -> bool:
 
 def masks_beside(support: Path, photos: Iterable[Path]) -> list[Path]:
     """What in a support's folder is a mask, going by the names of the photographs that were painted."""
-    own = {_real(photo) for photo in photos}
-    names = {name for photo in own for name in (photo.stem, photo.name)}
-    found = _below(support, set()) if support.is_dir() else []
-    return [path for path in found if _real(path) not in own and without_ending(path.with_suffix("")).name in names]
+    painted = [_real(photo) for photo in photos]
+    own = {(photo.parent, alike(photo.name)) for photo in painted}
+    names = {alike(name) for photo in painted for name in (photo.stem, photo.name)}
+
+    def is_mask(path: Path) -> bool:
+        # Beside A.jpg an a.jpg is another photograph, and no mask of it.
+        real, stem = _real(path), path.with_suffix("")
+        called = {alike(stem.name), alike(without_ending(stem).name)}
+        return (real.parent, alike(real.name)) not in own and not names.isdisjoint(called)
+
+    return [path for path in _below(support, set()) if is_mask(path)] if support.is_dir() else []
 
 
 def with_keys(named: Mapping[str, Path], known: Mapping[str, str] = MappingProxyType({})) -> list[Photograph]:
@@ -358,7 +364,7 @@ def _folders(key: str) -> set[str]:
 
 def _alike(text: str) -> str:
     """What a disk takes for the same: storage tells a//b and a/./b from a/b as well."""
-    return normpath(normalize("NFC", normalize("NFC", text).casefold()))
+    return normpath(alike(text))
 
 
 def _numbered(name: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Protocol
 
@@ -28,7 +28,7 @@ from torch import Tensor
 from dgpnet import storage
 from dgpnet.annotations import Example
 from dgpnet.errors import Error
-from dgpnet.images import encoded, open_photo
+from dgpnet.images import IGNORE, encoded, open_photo
 from dgpnet.pictures import overlay
 from dgpnet.places import Place
 from dgpnet.segmenter import masks
@@ -69,11 +69,12 @@ class Task:
 @dataclass(frozen=True)
 class Done:
     """A photograph whose files are all in place. files: those that are to be kept (`Place.keep`) before it is recorded
-    · notes: what was kept or put aside, a sentence each."""
+    · notes: what was kept or put aside, a sentence each · faint: whether the photograph is one of `images.FAINT`."""
 
     entry: Entry
     files: tuple[Path, ...]
     notes: tuple[str, ...] = ()
+    faint: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,16 +88,17 @@ class Failed:
 
 @dataclass(frozen=True, eq=False)
 class ByHand:
-    """A mask (H, W) that a person made."""
+    """A mask (H, W) that a person made. white: it was saved white on black, which is taken for the one class."""
 
     mask: NDArray[np.uint8]
     painted: bool = False
     edited: bool = False
+    white: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    """A photograph on its way to the network; the whole of it only where the options need it."""
+    """A photograph on its way to the network; the whole of it only where the options need it. faint: as of `Done`."""
 
     photo: Photograph
     prepared: Prepared
@@ -105,6 +107,7 @@ class Decoded:
     by_hand: ByHand | None
     known: Result | None
     notes: tuple[str, ...]
+    faint: bool
     stamp: Stamp
     seconds: float
 
@@ -231,7 +234,8 @@ class Stages:
             raise Error(f"{photo.where} has a name that nothing can have in {self.out}; rename it.")
         mark = stamp(photo.path) if photo.stored is None else photo.stored.stamp
         source = photo.path if photo.stored is None else storage.read(photo.stored.address)
-        image = open_photo(source, max_pixels=self.options.max_pixels)
+        faint: list[bool] = []
+        image = open_photo(source, max_pixels=self.options.max_pixels, faint=lambda: faint.append(True))
         if self.options.overlay and max(image.size) > LONGEST_JPEG:
             raise Error(
                 f"{photo.where} is {max(image.size):,} pixels long, and an overlay has at most {LONGEST_JPEG:,}; cut "
@@ -245,28 +249,31 @@ class Stages:
         if known is not None and known.mask.shape != prepared.size:
             known = None  # of another photograph that had its name
         seconds = time.perf_counter() - start
-        return Decoded(photo, prepared, thumbnail(image), whole, by_hand, known, tuple(notes), mark, seconds)
+        small, said = thumbnail(image), tuple(notes)
+        return Decoded(photo, prepared, small, whole, by_hand, known, said, any(faint), mark, seconds)
 
     def _by_hand(self, task: Task, source: Path | bytes, size: tuple[int, int], notes: list[str]) -> ByHand | None:
         """The mask that a person painted or edited, which is kept: the edited one where there are both."""
         painted = self._painted.mask(source, size)
         edited = self._edited(task, size, notes)
-        if edited is None or (painted is not None and np.array_equal(painted, edited)):
+        if edited is None or (painted is not None and np.array_equal(painted, edited.mask)):
             return None if painted is None else ByHand(painted, painted=True)
         if painted is not None:
             notes.append(f"{task.photo.name}: its mask was edited by hand and differs from what was painted; it stays.")
-        return ByHand(edited, edited=True)
+        return edited
 
-    def _edited(self, task: Task, size: tuple[int, int], notes: list[str]) -> NDArray[np.uint8] | None:
+    def _edited(self, task: Task, size: tuple[int, int], notes: list[str]) -> ByHand | None:
         """The mask in the output folder, where a person changed it; what is no mask of these classes is put aside."""
         name = mask_of(task.photo.key)
         with self.out.reading(name) as path:
             if path is None or path.stat().st_size == 0 or _is_ours(path, task.written):
                 return None
             try:
-                found = masks.read(path, self.concept.legend, size)
+                legend = self.concept.legend
+                found, white = masks.read_edited(path, legend, size, ignores=lambda: self._painted.ignores)
                 # Saved again in another way (in colours, say), but with nothing changed, is no edit either.
-                return None if masks.digest(found, self.concept.legend) == task.written else found
+                same = masks.digest(found, legend) == task.written
+                return None if same else ByHand(found, edited=True, white=white)
             except Error as error:
                 why = str(error).replace(str(path), str(self.out.at(name)))
         notes.append(f"{why} It is kept as {self.out.aside(name)}, and the photograph is segmented anew.")
@@ -354,7 +361,7 @@ class Stages:
             files={name: zlib.crc32(content) for name, content in others.items()},
             figures=self._figures(decoded, result, found, time.perf_counter() - start),
         )
-        return Done(entry, files, decoded.notes)
+        return Done(entry, files, decoded.notes, decoded.faint)
 
     def _mask(self, decoded: Decoded, mask: NDArray[np.uint8]) -> tuple[bytes, str, dict[str, bytes]]:
         """The mask's file and digest, and what is to be written: not what a person edited, which stays as it is."""
@@ -391,6 +398,7 @@ class Stages:
             height=height,
             painted=decoded.by_hand is not None and decoded.by_hand.painted,
             edited=decoded.by_hand is not None and decoded.by_hand.edited,
+            white=decoded.by_hand is not None and decoded.by_hand.white,
             score=result.judged.score,
             likeness=result.judged.likeness,
             presence=result.judged.presence,
@@ -427,6 +435,11 @@ class Painted:
         with suppress(OSError):
             return self._example(path) is not None
         return False
+
+    @cached_property
+    def ignores(self) -> bool:
+        """Whether any of the masks has something to ignore."""
+        return any((example.mask == IGNORE).any() for example in self._by_path.values())
 
     def _example(self, path: Path | bytes) -> Example | None:
         """The example whose photograph this file is."""
