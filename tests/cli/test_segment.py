@@ -156,6 +156,25 @@ def test_masks_in_one_folder_with_photographs_are_none_but_for_case(here, model,
     assert capsys.readouterr().out.split() == ["flat/other.jpg"]
 
 
+@pytest.mark.parametrize("masks", ["masks", "SegmentationClass"])
+def test_a_photograph_that_is_called_like_a_painted_one_is_no_mask(here, model, capsys, masks):
+    """As cameras count anew every day."""
+    days = here / "days"
+    for place in ("images/day1", "images/day2", f"{masks}/day1", "SegmentationObject/day1"):
+        (days / place).mkdir(parents=True)
+    for name, pixels in zip(("images/day1/001.png", f"{masks}/day1/001.png"), scene(1), strict=True):
+        Image.fromarray(pixels).save(days / name)
+    Image.fromarray(scene(2)[0]).save(days / "images" / "day2" / "001.png")
+    Image.fromarray(scene(1)[1]).save(days / "SegmentationObject" / "day1" / "001.png")
+    assert run(["segment", "days", "days", "--out", "found", "--model", model]) == 0
+    shown = capsys.readouterr().out
+    assert "2 photographs done, 0 failed." in shown and "1 as painted, 0 as edited" in shown
+    assert run(["suggest", "days", "--support", "days", "--model", model]) == 0
+    assert capsys.readouterr().out.split() == ["days/images/day2/001.png"]
+    assert run(["segment", "days", "days/images/day1", "--out", "one", "--model", model]) == 0
+    assert "Kept by hand: 1 as painted, 0 as edited" in capsys.readouterr().out
+
+
 def test_names_for_values_a_choice_of_classes_and_what_crowds_are(here, model, capsys):
     words = ["--out", "found", "--model", model]
     assert run(["segment", "painted", "photos", "--names", "mug", *words]) == 0

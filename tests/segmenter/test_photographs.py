@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dgpnet.errors import Error
 from dgpnet.segmenter.entries import PAGE
-from dgpnet.segmenter.photographs import Listing, find_photographs, masks_beside, with_keys
+from dgpnet.segmenter.photographs import Listing, find_photographs, with_keys
 
 
 def touch(*paths: Path) -> None:
@@ -147,32 +147,6 @@ def test_what_a_job_wrote_is_no_photograph(tmp_path):
         find_photographs([tmp_path / "found"], out=tmp_path / "found" / ".." / "found")
     with pytest.raises(Error, match="among the results"):
         find_photographs([tmp_path / "masks"], out=tmp_path)
-
-
-def test_masks_beside_painted_photographs_are_known_by_their_names(tmp_path):
-    touch(tmp_path / "a.jpg", tmp_path / "a.png", tmp_path / "b.jpg", tmp_path / "b_mask.png", tmp_path / "c.jpg")
-    touch(tmp_path / "SegmentationClass" / "a.png", tmp_path / "a.jpg.png", tmp_path / "b.target.png")
-    found = masks_beside(tmp_path, [tmp_path / "a.jpg", tmp_path / "b.jpg"])
-    assert sorted(path.relative_to(tmp_path).as_posix() for path in found) == [
-        "SegmentationClass/a.png",
-        "a.jpg.png",
-        "a.png",
-        "b.target.png",
-        "b_mask.png",
-    ]
-    assert names(find_photographs([tmp_path], skip=found)) == ["a.jpg", "b.jpg", "c.jpg"]
-
-
-def test_masks_beside_are_known_but_for_case_and_how_accents_are_written(tmp_path):
-    """As they are paired when the support is read."""
-    photos, masks = (
-        ["DESK.JPG", "\u00e9.jpg", "wine-label.jpg"],
-        ["desk_mask.png", "e\u0301-mask.PNG", "Wine-Label.png"],
-    )
-    touch(*(tmp_path / name for name in (*photos, *masks, "desk.jpg")))
-    found = masks_beside(tmp_path, [tmp_path / name for name in photos])
-    assert {path.name for path in found} == set(masks)  # and desk.jpg is another photograph
-    assert names(find_photographs([tmp_path], skip=found)) == sorted([*photos, "desk.jpg"])
 
 
 def test_a_list_names_photographs_by_the_folder_that_they_share(tmp_path, monkeypatch):

@@ -22,13 +22,14 @@ Look = Callable[[list[Path]], Iterable[Shown | str]]
 class Masks:
     """The masks of a folder: of each its photograph and what it means, and what is wrong with others.
 
-    bare: photographs without a mask.
+    bare: photographs without a mask. files: as `Layout.masks`.
     """
 
     photos: dict[Path, Path]
     decision: Decision
     problems: list[str]
     bare: int
+    files: tuple[Path, ...]
 
 
 def recognises(path: Path) -> bool:
@@ -42,7 +43,9 @@ def read(request: Request) -> Found:
     place = Photos(request.photos or request.path, (), request.max_pixels)
     decided = masks.decision
     drawings = [partial(_drawn, mask, masks.photos[mask], meaning, place) for mask, meaning in decided.meanings.items()]
-    return Found(decided.names, drawings, masks.problems, decided.values, decided.colours, decided.coded_by)
+    return Found(
+        decided.names, drawings, masks.problems, decided.values, decided.colours, decided.coded_by, masks.files
+    )
 
 
 def read_masks(request: Request, look: Look | None = None, *, links: bool = False) -> Masks:
@@ -70,7 +73,7 @@ def read_masks(request: Request, look: Look | None = None, *, links: bool = Fals
         else:
             seen[mask] = shown
     decision = codes.decide(seen, read_stated(root, request.notes), request.names, request.notes)
-    return Masks(photos, decision, [*problems, *decision.problems], layout.bare)
+    return Masks(photos, decision, [*problems, *decision.problems], layout.bare, tuple(layout.masks))
 
 
 def _guarded(mask: Path, photo: Path, request: Request) -> None:

@@ -24,6 +24,8 @@ MASKS: Final = (
     *("masks", "mask", "segmentationclass", "labels", "label", "targets", "target"),
     *("annotations", "annotation", "segmentations", "segmentation", "groundtruth", "ground_truth", "gt"),
 )
+#: Of PASCAL VOC, whose masks of single objects are not read.
+OBJECTS: Final = "SegmentationObject"
 #: Those that are no other format's.
 _SURE: Final = MASKS[:3]
 SPLITS: Final = ("train", "training", "val", "valid", "validation", "test", "testing")
@@ -51,11 +53,12 @@ class Place:
 @dataclass(frozen=True)
 class Layout:
     """pairs: (mask, its photograph). problems: what does not go together, a sentence each. bare: how many photographs
-    have no mask."""
+    have no mask. masks: the files, or folders, that hold masks and no photographs."""
 
     pairs: list[tuple[Path, Path]]
     problems: list[str]
     bare: int
+    masks: list[Path]
 
 
 def recognises(root: Path) -> bool:
@@ -69,13 +72,14 @@ def find(root: Path, photos: Path | None, notes: Notes, *, partial: bool = False
     places = _places(root, photos)
     if len(places) > 1:
         notes.add("{n} folders are read together", str(root), len(places))
-    if any((place.masks.parent / "SegmentationObject").is_dir() for place in places):
-        notes.add("SegmentationObject/ is not read, SegmentationClass/ is", str(root))
+    if any((place.masks.parent / OBJECTS).is_dir() for place in places):
+        notes.add(f"{OBJECTS}/ is not read, SegmentationClass/ is", str(root))
     parts = [_paired(place, notes, partial) for place in places]
     layout = Layout(
         [pair for part in parts for pair in part.pairs],
         [problem for part in parts for problem in part.problems],
         sum(part.bare for part in parts),
+        [mask for part in parts for mask in part.masks],
     )
     if not layout.pairs and not layout.problems:
         where = " and ".join(dict.fromkeys(str(place.masks) for place in places[:3]))
@@ -166,7 +170,8 @@ def _paired(place: Place, notes: Notes, partial: bool) -> Layout:
             listed = " and ".join(str(mask.relative_to(place.masks)) for mask in several[:5])
             problems.append(f"{photo} has {len(several)} masks, {listed}; keep one of them.")
     pairs = [(several[0], photo) for photo, several in owners.items() if len(several) == 1]
-    return Layout(sorted(pairs), problems, len(photos) - len(owners))
+    apart = [place.masks, place.masks.parent / OBJECTS]
+    return Layout(sorted(pairs), problems, len(photos) - len(owners), masks if place.photos == place.masks else apart)
 
 
 def _unclear(mask: Path, found: list[Path], place: Place) -> str:

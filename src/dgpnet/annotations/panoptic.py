@@ -70,6 +70,7 @@ def read(request: Request, documents: dict[Path, Any]) -> Found:
         drawings,
         problems,
         coco.category_values(request, {key: labels[key] for key in labels if key in used}, names),
+        masks=(path.parent / path.stem, path.parent / "panoptic"),
     )
 
 

@@ -104,6 +104,7 @@ class Found:
     values     N numbers that stand for the classes in the files; None: 1 … N
     colours    N colours that the files give the classes; None: the palette's
     coded_by   "value", or "colour" where the files tell classes by their colours
+    masks      files and folders that hold masks and no photographs
     """
 
     names: tuple[str, ...]
@@ -112,6 +113,7 @@ class Found:
     values: tuple[int, ...] | None = None
     colours: tuple[Colour, ...] | None = None
     coded_by: str = "value"
+    masks: tuple[Path, ...] = ()
 
     def known_by(self, legend: Legend) -> "Found":
         """The same with the numbers and colours of a legend for classes of its names; others keep theirs, or get the

@@ -99,13 +99,15 @@ class SupportSet:
     """Examples to learn from.
 
     legend: the classes, in the order of the values 1 … C, and what stands for each in the files. format: one of those
-    that are registered below. notes: what was decided, skipped or taken as ignore, a sentence each.
+    that are registered below. notes: what was decided, skipped or taken as ignore, a sentence each. masks: files and
+    folders that hold masks and no photographs.
     """
 
     legend: Legend
     examples: tuple[Example, ...]
     format: str
     notes: tuple[str, ...] = ()
+    masks: tuple[Path, ...] = ()
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -193,7 +195,7 @@ def read_support(
     if not problems:
         problems = _missing(path, chosen, shown, len(examples), notes)
     _refuse(path, problems)
-    return SupportSet(found.legend(chosen), tuple(examples.values()), format_, notes)
+    return SupportSet(found.legend(chosen), tuple(examples.values()), format_, notes, found.masks)
 
 
 def _legend_beside(path: Path) -> Legend | None:

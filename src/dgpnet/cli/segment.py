@@ -123,7 +123,7 @@ def segment(
     from dgpnet.segmenter.folder import segment_folder
     from dgpnet.segmenter.kept import fitted_before
     from dgpnet.segmenter.options import Options
-    from dgpnet.segmenter.photographs import list_photographs, masks_beside
+    from dgpnet.segmenter.photographs import list_photographs
 
     options: dict[str, Any] = {
         "formats": tuple(format or ()),
@@ -145,8 +145,8 @@ def segment(
     seconds = time_to_fit(support, fit=fit, seconds=fit_seconds)
     painted = read_painted(support, classes=classes, names=names, images=images, crowds=crowds)
     # Masks are no photographs, wherever they lie.
-    beside = [] if painted is None else masks_beside(support, [example.photo for example in painted.examples])
-    found = list_photographs(photos, out=out, skip=[support, support / "masks", *beside])
+    masks = () if painted is None else painted.masks
+    found = list_photographs(photos, out=out, skip=[support, support / "masks", *masks])
     notes = () if painted is None else painted.notes
     tell(notes)
     segmenter = load(model, device=device or (devices and devices.split(",")[0]))

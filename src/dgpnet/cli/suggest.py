@@ -49,7 +49,7 @@ def suggest(
     from dgpnet.checks import whole
     from dgpnet.errors import Error
     from dgpnet.segmenter import load
-    from dgpnet.segmenter.photographs import find_photographs, masks_beside
+    from dgpnet.segmenter.photographs import find_photographs
     from dgpnet.segmenter.stages import Painted
     from dgpnet.segmenter.suggest import encode, order
 
@@ -61,7 +61,7 @@ def suggest(
         painted = read_painted(support, classes=classes, names=names, images=images, crowds=crowds)
         tell(() if painted is None else painted.notes)
         skip = [support, support / "masks"]
-        skip += [] if painted is None else masks_beside(support, [example.photo for example in painted.examples])
+        skip += () if painted is None else painted.masks
     found = find_photographs(photos, skip=skip)
     if remote := next((photo for photo in found if photo.stored is not None), None):
         raise Error(f"Suggestions are made among files, and {remote.where} is none; copy some photographs here first.")

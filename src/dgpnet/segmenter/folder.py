@@ -154,11 +154,15 @@ def _outcome(job: Job, found: Listing, before: int, stopped: str | None) -> Outc
 
     def figures() -> Iterator[Figures]:
         for one in (entry.figures for entry in entries):
-            unlike = similar and _is_unlike(one)
-            left_out = not options.keep_all and one.left_out
-            by_hand = {"painted": one.painted, "edited": one.edited, "white": one.white}
-            less_like = one.less_like(options.min_likeness)
-            counted.update(by_hand, unlike=unlike, left_out=left_out, less_like=less_like)
+            is_so = {
+                "painted": one.painted,
+                "edited": one.edited,
+                "white": one.white,
+                "unlike": similar and _is_unlike(one),
+                "left_out": not options.keep_all and one.left_out,
+                "less_like": one.less_like(options.min_likeness),
+            }
+            counted.update(name for name, so in is_so.items() if so)
             yield one
 
     of_all = totals(figures(), concept.classes)

@@ -12,7 +12,7 @@ from tempfile import SpooledTemporaryFile
 from types import MappingProxyType
 from typing import Any
 
-from dgpnet.annotations.layouts import alike, without_ending
+from dgpnet.annotations.layouts import alike
 from dgpnet.annotations.reading import PHOTO_SUFFIXES
 from dgpnet.errors import Error
 from dgpnet.segmenter.entries import PAGE, Database, stays_inside, text, untext
@@ -193,21 +193,6 @@ def _refuse_results_there(address: str, out: str | None) -> None:
 def _is_called_like_one(name: str) -> bool:
     parts = name.split("/")
     return not any(part.startswith(".") for part in parts) and Path(parts[-1]).suffix.lower() in PHOTO_SUFFIXES
-
-
-def masks_beside(support: Path, photos: Iterable[Path]) -> list[Path]:
-    """What in a support's folder is a mask, going by the names of the photographs that were painted."""
-    painted = [_real(photo) for photo in photos]
-    own = {(photo.parent, alike(photo.name)) for photo in painted}
-    names = {alike(name) for photo in painted for name in (photo.stem, photo.name)}
-
-    def is_mask(path: Path) -> bool:
-        # Beside A.jpg an a.jpg is another photograph, and no mask of it.
-        real, stem = _real(path), path.with_suffix("")
-        called = {alike(stem.name), alike(without_ending(stem).name)}
-        return (real.parent, alike(real.name)) not in own and not names.isdisjoint(called)
-
-    return [path for path in _below(support, set()) if is_mask(path)] if support.is_dir() else []
 
 
 def with_keys(named: Mapping[str, Path], known: Mapping[str, str] = MappingProxyType({})) -> list[Photograph]:
