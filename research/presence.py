@@ -74,6 +74,8 @@ def gather(segmenter: Segmenter, source: str, dataset: Dataset, episodes: Sequen
                 concept = concept.extend(photos[concept.examples : shots], masks[concept.examples : shots])
             kin = kinship(concept.memory, segmenter.calibration.presence)
             assert kin is not None
+            if shots > 1 and kin.known[0] < 1:
+                continue  # some of them are almost one photograph: what is fitted here counts in part for such
             for query, there in asked:
                 maps = segmenter.engine.look_at(concept.memory, seen[query])
                 evidence = weigh([maps], segmenter.calibration).evidence

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from dgpnet.annotations.legend import Legend
+from dgpnet.segmenter import engine
 from dgpnet.segmenter.support import prepare, read_examples
 from tests.tiny import CONFIG, scene, scenes, tiny_segmenter
 
@@ -75,12 +77,13 @@ def test_where_nobody_said_what_there_is_nothing_is_learned(place, left):
         torch.testing.assert_close(one, other)
 
 
-def test_an_example_that_is_ignore_all_over_is_kept_whole():
-    mask = np.full((64, 64), 255, np.uint8)
-    mask[0, 0] = 1
-    photos, masks = scenes(1)
-    concept = tiny_segmenter().learn([*photos, scene(3, (64, 64))[0]], [*masks, mask], classes=["it"])
-    assert {one.points for one in concept.memory.learned.values()} == {(4, 4)}
+def test_what_is_painted_amid_ignore_is_learned_and_what_is_ignore_all_over_is_kept_whole():
+    photos, masks = scenes(2, classes=2)
+    amid, nothing = (np.full((64, 64), 255, np.uint8) for _ in range(2))
+    amid[5, 5] = 1
+    further = [scene(seed, (64, 64))[0] for seed in (3, 4)]
+    concept = tiny_segmenter().learn([*photos, *further], [*masks, amid, nothing], classes=Legend.of(["a", "b"]))
+    assert {one.points for one in concept.memory.learned.values()} == {(4, 4, 1, 4)}
 
 
 @pytest.mark.parametrize("resize", ["square", "pad"])
@@ -99,3 +102,23 @@ def test_examples_with_ignore_are_learned_one_by_one_or_at_once_and_taken_back(r
     for one, other in ((whole, grown), (whole.without(1), less)):
         for found, expected in zip(one.maps(query)[0], other.maps(query)[0], strict=True):
             torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_with_inducing_points_too_all_are_learned_from_at_once(monkeypatch):
+    """However many points each of them has: each step would choose among all points anew."""
+    monkeypatch.setattr(engine, "EXACT_POINTS", 20)
+    monkeypatch.setattr(engine, "INDUCING_POINTS", 12)
+    segmenter = tiny_segmenter(CONFIG.but(similarity=True))
+    photos, masks = scenes(8)
+    for mask in masks[::2]:
+        mask[-20:] = 255
+    calls = []
+    real = segmenter.predictor.network.learn_points
+    monkeypatch.setattr(
+        segmenter.predictor.network, "learn_points", lambda *args, **options: calls.append(1) or real(*args, **options)
+    )
+    concept = segmenter.learn(photos, masks, classes=["it"])
+    assert concept.budgeted and concept.memory.examples == 8 and len(calls) == 1
+    assert {len(one.points) for one in concept.memory.learned.values()} == {8}
+    less = concept.without(0)
+    assert less.memory.examples == 7 and less.segment(photos[0]).mask.shape == photos[0].shape[:2]

@@ -73,6 +73,16 @@ def test_the_same_photograph_twice_says_no_more_of_kin_than_once(segmenter):
     assert (alone.own.tolist(), alone.known.tolist(), alone.shift.tolist()) == ([0.0], [0.0], [0.0])
 
 
+def test_the_same_place_without_the_thing_is_a_photograph_without_it(segmenter):
+    photos, masks = scenes(3)
+    nothing = [np.zeros_like(mask) for mask in masks]
+    shift, less = (
+        kinship(segmenter.learn(photos + more, masks + empty).memory, BELIEF).shift[0]
+        for more, empty in (([], []), (photos[:2], nothing[:2]))
+    )
+    assert less < shift
+
+
 def test_without_plain_similarity_there_is_none():
     assert kinship(tiny_segmenter().learn(*scenes(2)).memory, BELIEF) is None
 

@@ -168,7 +168,9 @@ def test_an_edit_saved_white_on_black_that_may_be_something_else_is_put_aside(tm
     content = path.read_bytes()
     outcome = run(tmp_path, segmenter)
     assert (outcome.done, outcome.edited, outcome.white) == (3, 0, 0)
-    assert any("nothing but 0 and 255" in note and "kept as aside/masks/0000.png" in note for note in outcome.notes)
+    assert any(
+        "nothing but black and white" in note and "kept as aside/masks/0000.png" in note for note in outcome.notes
+    )
     assert (tmp_path / "found" / "aside" / "masks" / "0000.png").read_bytes() == content
     assert masks.is_ours(path)
 

@@ -89,17 +89,17 @@ def test_what_a_person_saved_is_theirs_and_read_in_whatever_way_it_was_saved(tmp
 ONE, DEEP = Legend.of(["mug"], [7]), Legend.of(["mug"], [300])
 
 
-@pytest.mark.parametrize("white", [np.uint8(255), np.uint16(65535)])
+@pytest.mark.parametrize("white", [np.uint8(255), np.uint16(65535), np.full(3, 255, np.uint8)])
 @pytest.mark.parametrize("legend", [ONE, DEEP])
 def test_white_that_a_person_saved_is_the_one_class_or_refused(tmp_path, legend, white):
     path = tmp_path / "a.png"
-    Image.fromarray((MASK > 0) * white).save(path)
+    Image.fromarray((MASK > 0)[..., None] * white if white.ndim else (MASK > 0) * white).save(path)
     found, taken = masks.read_edited(path, legend, (2, 3), ignores=lambda: False)
     np.testing.assert_array_equal(found, (MASK > 0).astype(np.uint8))
     assert taken
     several = Legend(("mug", "3"), (legend.values[0], 3), RED_AND_BLUE)
     for one, ignored in ((legend, True), (several, False)):
-        with pytest.raises(Error, match=rf"nothing but 0 and {white}, which may be any of mug, .*classes\.json"):
+        with pytest.raises(Error, match=r"nothing but black and white, which may be any of mug, .*classes\.json"):
             masks.read_edited(path, one, (2, 3), ignores=lambda ignored=ignored: ignored)
 
 

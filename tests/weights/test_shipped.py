@@ -76,9 +76,12 @@ def test_copies_and_the_next_frame_of_a_film_are_no_further_examples_of_what_a_f
             ([photo, photo], [mask, mask]),
             ([photo, frame], [mask, np.roll(mask, (3, 3), (0, 1))]),
             ([photo, other], [mask, painted]),
+            ([photo, photo], [mask, np.roll(mask, 200, axis=1)]),
         )
     ]
-    assert known[:2] == [[0.0, 0.0]] * 2 and min(known[2]) > 0.5
+    assert known[:2] == [[0.0, 0.0]] * 2 and min(known[2] + known[3]) > 0.5, (
+        "one place may show the thing here and there"
+    )
 
 
 @pytest.mark.parametrize("name", weights.SHIPPED)

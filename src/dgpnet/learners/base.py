@@ -36,6 +36,9 @@ class Learned(Protocol):
     def without(self, example: int) -> Self:
         """Without one of the examples."""
 
+    def counted(self, points: tuple[int, ...]) -> Self:
+        """The same points, so many of each example."""
+
     def within(self, budget: int) -> Self:
         """The same support with at most `budget` inducing points in its place, now and when it grows."""
 

@@ -91,6 +91,9 @@ class LearnedGaussian:
         start, stop, points = cut(self.points, example)
         return replace(self, posterior=self.posterior.remove(start, stop), points=points)
 
+    def counted(self, points: tuple[int, ...]) -> LearnedGaussian:
+        return replace(self, points=points)
+
     def within(self, budget: int) -> LearnedGaussian:
         p = self.posterior
         return replace(self, posterior=p.gp.condition(p.x, p.y, budget=budget))

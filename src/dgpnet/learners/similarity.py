@@ -86,6 +86,9 @@ class LearnedSimilarity:
         x, m = (torch.cat([t[:, :start], t[:, stop:]], 1) for t in (self.x, self.m))
         return replace(self, x=x, m=m, points=points)
 
+    def counted(self, points: tuple[int, ...]) -> LearnedSimilarity:
+        return replace(self, points=points)
+
     def within(self, budget: int) -> LearnedSimilarity:
         return self  # what a query costs is bounded already, see `Similarity.MOST`
 

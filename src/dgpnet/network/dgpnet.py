@@ -79,6 +79,15 @@ class Points:
         branches = {name: (torch.cat(xs, 1), torch.cat(ys, 1)) for name, (xs, ys) in pairs.items()}
         return Points(branches, sum(part.examples for part in parts), parts[0].classes)
 
+    @staticmethod
+    def in_a_row(parts: Sequence[Points]) -> Points:
+        """The points of all parts as if one photograph had them all: for examples with different numbers of points.
+        `Memory.divided` then says which are whose."""
+        rows = [part.each(lambda one: one.flatten(1, 2)[:, None]) for part in parts]
+        pairs = {name: list(zip(*(row.branches[name] for row in rows), strict=True)) for name in parts[0].branches}
+        branches = {name: (torch.cat(xs, 2), torch.cat(ys, 2)) for name, (xs, ys) in pairs.items()}
+        return Points(branches, sum(part.examples for part in parts), parts[0].classes)
+
 
 @dataclass(frozen=True, eq=False)
 class Memory:
@@ -102,6 +111,14 @@ class Memory:
         """Without one of the examples."""
         learned = {name: one.without(example) for name, one in self.learned.items()}
         return Memory(learned, self.examples - 1, self.classes)
+
+    def divided(self, parts: Sequence[Points]) -> Memory:
+        """With what was learned last `Points.in_a_row` given back to its examples."""
+        learned = {}
+        for name, one in self.learned.items():
+            each = [x.shape[2] for part in parts for x in [part.branches[name][0]] for _ in range(x.shape[1])]
+            learned[name] = one.counted((*one.points[:-1], *each))
+        return replace(self, learned=learned)
 
     def within(self, budget: int) -> Memory:
         """The same support with at most `budget` inducing points a level in its place, now and when it grows."""

@@ -145,14 +145,13 @@ class Concept:
             >>> concept.extend(["other.jpg"], [mask]).estimate
             Estimate(mean=..., low=..., high=..., classes=(...,), examples=(...))
         """
-        if self.told is not None or self.shots is None or self.examples == 1:
+        if self.told is not None or self.shots is None or self.examples == 1 or self._tuned:
             return self.told
         return estimate(left_out(self.views, self.shots, self.bias), len(self.classes))
 
     @property
-    def _told_of_others(self) -> Estimate | None:
-        """The estimate of what grows from it: one to be found anew, unless a decoder was tuned."""
-        return self.told if any(view.segmenter.base is not None for view in self.views) else None
+    def _tuned(self) -> bool:
+        return any(view.segmenter.base is not None for view in self.views)
 
     @property
     def bias(self) -> float:
@@ -412,7 +411,8 @@ class Concept:
         if self.fitted is not None and self.fitted.outgrown(len(origins)) and not self.fitted.outgrown(self.examples):
             said = f"The concept was fitted to {self.fitted.examples} examples and has {len(origins)} now"
             warnings.warn(Notice(f"{said}: learning from all of them with fit=True would pay."), stacklevel=2)
-        return replace(self, views=views, origins=origins, shots=shots, told=self._told_of_others)
+        told = self.told if self._tuned else None
+        return replace(self, views=views, origins=origins, shots=shots, told=told)
 
     def without(self, example: int) -> Concept:
         """Without one of the examples.
@@ -434,7 +434,8 @@ class Concept:
         check_shown(origins, self.classes)
         views = tuple(view.without(example) for view in self.views)
         shots = self.shots and tuple((*some[:example], *some[example + 1 :]) for some in self.shots)
-        return replace(self, views=views, origins=origins, shots=shots, told=self._told_of_others)
+        left = self.told.without(self.origins[example].name) if self.told and self._tuned and len(origins) > 1 else None
+        return replace(self, views=views, origins=origins, shots=shots, told=left)
 
     def __getstate__(self) -> dict[str, Any]:
         """For other processes, as a file holds it: without the examples, but with the estimate that they give, which

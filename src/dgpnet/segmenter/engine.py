@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -112,16 +113,13 @@ class Engine:
 
     def remember_points(self, runs: Sequence[Points], memory: Memory | None = None) -> Memory:
         """`remember`, of what `runs` gave."""
-        runs = in_runs(runs)
         total = sum(points.most for points in runs) + (memory.points if memory else 0)
         budget = INDUCING_POINTS if total > EXACT_POINTS else None
         if memory is None:
-            memory, runs = self.predictor.learn_points(runs[0], budget=budget), runs[1:]
-        elif budget is not None and not memory.budgeted:
+            return learned_from(partial(self.predictor.learn_points, budget=budget), runs)
+        if budget is not None and not memory.budgeted:
             memory = memory.within(budget)
-        for points in runs:
-            memory = self.predictor.extend_points(memory, points)
-        return memory
+        return learned_from(partial(self.predictor.extend_points, memory), runs)
 
     def runs(self, shots: Sequence[Shot]) -> list[Points]:
         """What there is to learn from examples of one size, encoded a few at a time; where parts of them are
@@ -130,13 +128,8 @@ class Engine:
         for group in batches(shots, self.batch(1)):
             masks = torch.from_numpy(np.stack([shot.masks for shot in group])).to(self.device, torch.float32)
             photos = self.as_input([shot.photo for shot in group])
-            points = self.predictor.points(photos[None], masks[None])
-            whole = not any(shot.ignore.any() for shot in group)
-            found += [points] if whole else [self._said(points.chosen([i]), shot) for i, shot in enumerate(group)]
+            found += said(self.predictor.network, self.predictor.points(photos[None], masks[None]), group)
         return found
-
-    def _said(self, points: Points, shot: Shot) -> Points:
-        return said(self.predictor.network, points, shot)
 
     # -- what is seen once and asked of often --------------------------------------------------------------------------
 
@@ -147,7 +140,8 @@ class Engine:
     def points_of(self, encoded: Encoded, shot: Shot) -> Points:
         """What there is to learn from an example whose photograph is encoded."""
         masks = torch.from_numpy(shot.masks).to(self.device, torch.float32)
-        return self._said(self.predictor.points_of(encoded.features, masks[None, None]), shot)
+        points = self.predictor.points_of(encoded.features, masks[None, None])
+        return said(self.predictor.network, points, [shot])[0]
 
     def look_at(self, memory: Memory, encoded: Encoded) -> Maps:
         """`maps` of an encoded photograph."""
@@ -188,25 +182,35 @@ def resized(maps: Tensor, size: tuple[int, int]) -> Tensor:
     return F.interpolate(flat, size, mode="bilinear", align_corners=False).view(*maps.shape[:-2], *size)
 
 
-def said(network: DGPNet, points: Points, shot: Shot) -> Points:
-    """What there is to learn from an example, less the points that lie mostly where it is ignore; all of them where
-    nothing else would be left."""
-    if not shot.ignore.any():
-        return points
-    ignored = torch.from_numpy(shot.ignore).float()[None, None]
+def said(network: DGPNet, points: Points, shots: Sequence[Shot]) -> list[Points]:
+    """What there is to learn from these examples; where parts of them are ignore, of each by itself, less the points
+    that lie mostly there. A class that would be gone with these keeps them, as does a photograph that is ignore all
+    over."""
+    if not any(shot.ignore.any() for shot in shots):
+        return [points]
+    return [_said(network, points.chosen([i]), shot) for i, shot in enumerate(shots)]
+
+
+def _said(network: DGPNet, points: Points, shot: Shot) -> Points:
+    ignored, painted = (torch.from_numpy(one).float() for one in (shot.ignore, shot.masks))
     branches = {}
     for name, branch in network.named_branches().items():
         x, y = points.branches[name]
         cell = branch.stride * network.config.support_step(branch.stride)
-        here = (F.avg_pool2d(ignored, cell, ceil_mode=True).flatten() <= UNSAID).nonzero()[:, 0].to(x.device)
-        branches[name] = (x[:, :, here], y[:, :, here]) if len(here) else (x, y)
+        shares = F.avg_pool2d(torch.cat([ignored[None], painted])[None], cell, ceil_mode=True)[0].flatten(1)
+        kept, shown = shares[0] <= UNSAID, shares[1:] > 0
+        gone = shown.any(1) & ~(shown & kept).any(1)
+        kept = kept | shown[gone].any(0)
+        here = (kept if kept.any() else ~kept).nonzero()[:, 0].to(x.device)
+        branches[name] = x[:, :, here], y[:, :, here]
     return Points(branches, points.examples, points.classes)
 
 
-def in_runs(runs: Sequence[Points]) -> list[Points]:
-    """Neighbours that have as many points each, together."""
-    together = (list(alike) for _, alike in groupby(runs, _shapes))
-    return [Points.joined(several) if len(several) > 1 else several[0] for several in together]
+def learned_from(learn: Callable[[Points], Memory], runs: Sequence[Points]) -> Memory:
+    """What `learn` makes of all of them at once, though examples may have different numbers of points."""
+    if all(_shapes(run) == _shapes(runs[0]) for run in runs):
+        return learn(Points.joined(runs) if len(runs) > 1 else runs[0])
+    return learn(Points.in_a_row(runs)).divided(runs)
 
 
 def _shapes(points: Points) -> list[int]:

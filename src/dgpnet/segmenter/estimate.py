@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -73,6 +73,11 @@ class Estimate:
     def doubtful(self) -> tuple[str, ...]:
         """Names of examples whose masks the others contradict: often it is the mask that is wrong."""
         return tuple(one.name for one in self.examples if one.doubtful)
+
+    def without(self, name: str) -> Estimate | None:
+        """The same expectation, with nothing said of the example of that name any more; None where none is left."""
+        others = tuple(one for one in self.examples if one.name != name)
+        return replace(self, examples=others) if any(one.iou is not None for one in others) else None
 
     def __str__(self) -> str:
         return f"expect IoU {self.mean:.2f}, {self.low:.2f} to {self.high:.2f}; hardest: {self.hardest}"

@@ -20,7 +20,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from dgpnet.errors import Error
 from dgpnet.network import Memory
-from dgpnet.segmenter.engine import EXACT_POINTS, INDUCING_POINTS, in_runs, said
+from dgpnet.segmenter.engine import EXACT_POINTS, INDUCING_POINTS, learned_from, said
 from dgpnet.segmenter.estimate import Estimate, LeftOut, compared, estimate, ious_of, known_to_others
 from dgpnet.segmenter.segmentation import Maps
 from dgpnet.segmenter.support import Origin, Shot, as_input
@@ -446,12 +446,7 @@ class Probe:
         return self._encoded[member, i]
 
     def _memory(self, features: Sequence[Mapping[int, Tensor]], shots: Sequence[Shot]) -> Memory:
-        runs = []
-        for one, shot in zip(features, shots, strict=True):
-            masks = torch.from_numpy(shot.masks).to(self.model.device, torch.float32)
-            runs.append(said(self.network, self.network.support_points(one, masks[None, None]), shot))
-        first, *others = in_runs(runs)
-        memory = self.network.learn_points(first)
-        for points in others:
-            memory = self.network.extend_points(memory, points)
-        return memory
+        joint = {stride: torch.cat([one[stride] for one in features]) for stride in features[0]}
+        masks = torch.from_numpy(np.stack([shot.masks for shot in shots])).to(self.model.device, torch.float32)
+        points = self.network.support_points(joint, masks[None])
+        return learned_from(self.network.learn_points, said(self.network, points, shots))

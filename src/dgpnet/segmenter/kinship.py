@@ -16,9 +16,10 @@ from dgpnet.learners import LearnedSimilarity
 from dgpnet.network import Memory
 from dgpnet.segmenter.calibration import Belief
 
-#: Mean cosine of the features of two photographs, place by place and over their mean, from which on they count as one:
-#: so alike are copies and the next frame of a film, and photographs of two things are not.
-SAME = 0.65
+#: Mean cosine of the features of two photographs, place by place and over their mean, from which on they are as alike
+#: as copies and the next frame of a film; and the part of what is painted in either that both must show for such two to
+#: count as one: a camera that stands still sees one place, and the thing here and there, or not at all.
+SAME, OVERLAP = 0.65, 0.5
 #: Examples that the weights for several were fitted with.
 ENOUGH = 5
 #: Standard deviation, in log-odds, of how much presence differs from concept to concept.
@@ -51,7 +52,7 @@ def kinship(memory: Memory, belief: Belief | None) -> Kinship | None:
     assert isinstance(learned, LearnedSimilarity)
     points, shares = (part[0].double().split(learned.points) for part in (learned.x, learned.m))
     # From here on there is little to compute, which a GPU is slower to be told of than a processor is to do.
-    first = _first_alike(points)
+    first = _first_alike(points, shares)
     kept = sorted(set(first))
     merged = torch.tensor([[float(one == i) for one in first] for i in kept], dtype=torch.float64)  # (N, K)
     sums = torch.stack([m.mT @ x for x, m in zip(points, shares, strict=True)]).cpu()  # (K, C, D)
@@ -76,16 +77,24 @@ def kinship(memory: Memory, belief: Belief | None) -> Kinship | None:
     return Kinship(*(one.to(learned.x.device) for one in (own, known, known * shift)))
 
 
-def _first_alike(points: Sequence[Tensor]) -> list[int]:
-    """For each photograph, points (P, D) of length 1, the number of the first that it is almost the same as."""
+def _first_alike(points: Sequence[Tensor], shares: Sequence[Tensor]) -> list[int]:
+    """For each example, points (P, D) of length 1 and shares of classes (P, C), the number of the first that is almost
+    the same."""
     first, middle = list(range(len(points))), torch.cat(list(points)).mean(0)
     for shape in {one.shape for one in points}:
         places = [i for i, one in enumerate(points) if one.shape == shape]
         flat = torch.stack([F.normalize(points[i] - middle, dim=-1).float().flatten() for i in places])
         alike = (flat @ flat.mT / shape[0] > SAME).tolist()
         for a, place in enumerate(places):
-            first[place] = next((places[b] for b in range(a) if alike[a][b] and first[places[b]] == places[b]), place)
+            earlier = (places[b] for b in range(a) if alike[a][b] and first[places[b]] == places[b])
+            first[place] = next((one for one in earlier if _painted_alike(shares[one], shares[place])), place)
     return first
+
+
+def _painted_alike(one: Tensor, other: Tensor) -> bool:
+    """Whether two masks, shares of classes (P, C), show each class in about the same places."""
+    both, either = torch.minimum(one, other).sum(0), torch.maximum(one, other).sum(0)
+    return bool((both >= OVERLAP * either).all())
 
 
 def _best(points: Tensor, prototype: Tensor, share: Tensor) -> Tensor:

@@ -85,7 +85,7 @@ def read_edited(
     if len(legend.names) > 1 or ignores():
         listed = ", ".join((*legend.names[:20], "ignore"))
         raise Error(
-            f"{path} shows nothing but 0 and {white}, which may be any of {listed}; save it with the values that "
+            f"{path} shows nothing but black and white, which may be any of {listed}; save it with the values that "
             "classes.json has."
         )
     return (raw == white).astype(np.uint8), True
@@ -103,9 +103,11 @@ def _raw(path: Path, legend: Legend, size: tuple[int, int] | None) -> NDArray[An
 def _white_alone(raw: NDArray[Any], legend: Legend) -> int | None:
     """White, where a mask shows nothing else but 0; None where it does, or where white is a class's value."""
     shown = [int(value) for value in distinct(raw) if value]
-    if raw.dtype == np.uint32 or shown not in ([IGNORE], [LARGEST]) or shown[0] in legend.values:
-        return None
-    return shown[0]
+    if raw.dtype == np.uint32:  # as programs that paint in colours save it
+        white = packed((0xFF, 0xFF, 0xFF))
+        colours = map(packed, legend.colours)
+        return white if shown == [white] and legend.coded_by == "value" and white not in colours else None
+    return shown[0] if shown in ([IGNORE], [LARGEST]) and shown[0] not in legend.values else None
 
 
 def _numbers(path: Path, raw: NDArray[Any], legend: Legend) -> NDArray[np.uint8]:

@@ -19,6 +19,7 @@ from dgpnet.augment import DRAWS, Augmentation, draw_parameters, identity, rende
 from dgpnet.images import IGNORE
 from dgpnet.loss import loss
 from dgpnet.network import DGPNet
+from dgpnet.segmenter.engine import learned_from, said
 from dgpnet.segmenter.support import Shot
 
 #: How a query differs from the photograph: a little nearer or farther, turned, in other light.
@@ -69,7 +70,7 @@ class Tuner:
         self.shown = [shot.origin.shown for shot in shots]
         self._each = max(FEWEST, min(MOST, ENCODED // len(shots)))
         rng = np.random.default_rng(seed)
-        self._photos = [shot.photo for shot in shots]
+        self._shots = list(shots)
         self._labels = [_labels(shot) for shot in shots]
         self._drawn = [self._draw(labels, rng) for labels in self._labels]
         self._encoded: dict[tuple[int, int], Encoding] = {}
@@ -77,7 +78,7 @@ class Tuner:
     @property
     def examples(self) -> int:
         """K."""
-        return len(self._photos)
+        return len(self._shots)
 
     def _draw(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.float32]:
         """Parameters of an example's views, the first of which is the example as it is."""
@@ -90,7 +91,7 @@ class Tuner:
     def encoding(self, example: int, view: int = 0) -> Encoding:
         """A view of an example; 0 is the example as it is."""
         if (example, view) not in self._encoded:
-            photo = torch.from_numpy(self._photos[example]).permute(2, 0, 1)[None].to(self.device)
+            photo = torch.from_numpy(self._shots[example].photo).permute(2, 0, 1)[None].to(self.device)
             store = torch.from_numpy(self._labels[example])[None].to(self.device)
             parameters = torch.from_numpy(self._drawn[example][view : view + 1]).to(self.device)
             index = torch.zeros(1, dtype=torch.long, device=self.device)
@@ -111,7 +112,8 @@ class Tuner:
         label = self._class(query, known, rng)
         features = {s: torch.cat([one.features[s] for one in support]) for s in asked.features}
         masks = torch.stack([one.labels == label for one in support])[None, :, None].float()
-        memory = network.learn_points(network.support_points(features, masks))
+        points = network.support_points(features, masks)
+        memory = learned_from(network.learn_points, said(network, points, [self._shots[i] for i in known]))
         logits = network.decode(asked.features, network.maps(memory, asked.features), 1)[:, 0]
         target = torch.where(asked.labels == IGNORE, IGNORE, (asked.labels == label).byte())[None]
         sums, weights = loss(logits, target.to(torch.uint8), foreground=FOREGROUND, overlap=OVERLAP)
