@@ -20,6 +20,7 @@ from statistics import fmean, stdev
 from typing import Annotated, Literal
 
 import numpy as np
+import torch
 import typer
 from numpy.typing import NDArray
 
@@ -28,6 +29,7 @@ from dgpnet.benchmark.timing import machine
 from dgpnet.data.dataset import Dataset, label_of
 from dgpnet.files import atomic
 from dgpnet.images import IGNORE
+from dgpnet.metrics import IoU, confusion, foreground_iou, rank_correlation
 from dgpnet.segmenter import Concept, Segmenter, load
 from dgpnet.segmenter.fitting import SECONDS
 from research.encoded import photographs_of
@@ -77,12 +79,12 @@ class Row:
     @property
     def ious(self) -> tuple[float, ...]:
         """Of each query."""
-        return tuple(both / either if either else 1.0 for both, either in self.parts)
+        return _ious(self.parts)
 
     @property
     def ious_fitted(self) -> tuple[float, ...]:
         """Of each query."""
-        return tuple(both / either if either else 1.0 for both, either in self.parts_fitted)
+        return _ious(self.parts_fitted)
 
     @property
     def gain(self) -> float:
@@ -160,16 +162,44 @@ def _mask(mask: NDArray[np.uint8], class_id: int) -> NDArray[np.uint8]:
 
 def _parts(concept: Concept, photo: NDArray[np.uint8], truth: NDArray[np.uint8]) -> tuple[int, int]:
     found = concept.segment(photo, keep_all=True).mask > 0
-    either = (found | (truth == 1)) & (truth != IGNORE)
-    return int((found & (truth == 1)).sum()), int(either.sum())
+    both, *wrong, _ = confusion(torch.from_numpy(found), torch.from_numpy(truth)).tolist()
+    return both, both + sum(wrong)
+
+
+def _counts(parts: Sequence[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
+    """As `metrics.confusion` gives them, but that what was missed counts as found wrongly."""
+    return [(both, either - both, 0, 0) for both, either in parts]
+
+
+def _ious(parts: Sequence[tuple[int, int]]) -> tuple[float, ...]:
+    return tuple(foreground_iou(_counts(parts)).tolist())
 
 
 def miou(rows: Sequence[Row], parts: Literal["parts", "parts_fitted"]) -> float:
     """Of the classes, each over all its queries, as the field computes it."""
-    sums = {name: np.zeros(2) for name in dict.fromkeys(row.name for row in rows)}
+    number = {name: i for i, name in enumerate(dict.fromkeys(row.name for row in rows))}
+    iou = IoU()
     for row in rows:
-        sums[row.name] += np.sum(getattr(row, parts), 0)
-    return fmean(float(both / either) if either else 1.0 for both, either in sums.values())
+        of_each = getattr(row, parts)
+        iou.update([number[row.name]] * len(of_each), _counts(of_each))
+    return iou.compute(resamples=0).miou
+
+
+def read(path: Path) -> list[Row]:
+    """Rows that were written before."""
+    pairs = ("parts", "parts_fitted")
+    return [
+        Row(**{**one, **{name: tuple(map(tuple, one[name])) for name in pairs}}) for one in json.loads(path.read_text())
+    ]
+
+
+def beside(before: Sequence[Row], after: Sequence[Row]) -> str:
+    """Both tables of the classes that both measured, and how much larger the gains of the second are."""
+    sooner = {row.name: row for row in before}
+    pairs = [(sooner[row.name], row) for row in after if row.name in sooner]
+    more = [100 * (row.gain - other.gain) for other, row in pairs]
+    told = f"Gains are larger by {fmean(more):+.1f} ± {stdev(more) / len(more) ** 0.5:.1f}, {len(more)} classes."
+    return "\n\n".join([*(table(rows) for rows in zip(*pairs, strict=True)), told])
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -210,8 +240,7 @@ def summary(rows: Sequence[Row]) -> dict[str, float]:
         if not pairs:  # one example tells nothing
             continue
         expected, true = (np.array(values) for values in zip(*pairs, strict=True))
-        ranks = [np.argsort(np.argsort(values)) for values in (expected, true)]
-        found[f"estimate, {name}: rank correlation"] = float(np.asarray(np.corrcoef(ranks))[0, 1])
+        found[f"estimate, {name}: rank correlation"] = rank_correlation(expected, true)
         found[f"estimate, {name}: mean absolute error"] = float(np.abs(expected - true).mean())
     found |= {"mIoU, one view": miou(rows, "parts"), "mIoU, fit": miou(rows, "parts_fitted")}
     found["fitting, seconds by the clock: median"] = float(np.median([row.wall for row in rows]))
@@ -235,8 +264,14 @@ def main(
     minutes: Annotated[float, typer.Option(help="Begin no further class after so many.")] = 600.0,
     seed: int = 0,
     cache: Path | None = None,
+    rows_of: Annotated[
+        tuple[Path, Path] | None, typer.Option("--beside", help="Measure nothing: print these two files of rows.")
+    ] = None,
 ) -> None:
     """Fit, compare, and print a table."""
+    if rows_of is not None:
+        print(beside(*map(read, rows_of)))
+        return
     segmenter, start, rows = load(model), time.monotonic(), []
     sources = []
     if coco and root is not None:

@@ -1,6 +1,7 @@
 """What fitting gains: which sets are measured, and how rows are summed up."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 from dgpnet import data
 from research.encoded import photographs_of
-from research.fitting import THIN, Row, compared, measured, miou, sets, summary, table
+from research.fitting import THIN, Row, beside, compared, measured, miou, read, sets, summary, table
 from tests.tiny import CONFIG, tiny_segmenter
 
 FOUND, FITTED = ((20, 100), (40, 100)), ((50, 100), (100, 200))
@@ -42,6 +43,18 @@ def test_miou_sums_pixels_of_a_class_before_it_divides():
     again, other = replace(ROW, parts=((0, 300),)), replace(ROW, name="c/d", parts=((0, 0),))
     assert miou([ROW, again, other], "parts") == pytest.approx((60 / 500 + 1) / 2)
     assert summary([ROW])["mIoU, fit"] == pytest.approx(0.5)
+
+
+def test_two_files_of_rows_are_put_beside_each_other(tmp_path):
+    more = [replace(ROW, name=name, parts_fitted=parts) for name, parts in (("a/b", FITTED), ("c/d", ((80, 100),) * 2))]
+    less = [replace(ROW, name=name) for name in ("c/d", "a/b", "e/f")]
+    for name, rows in (("before", less), ("after", more)):
+        (tmp_path / name).write_text(json.dumps([asdict(row) for row in rows]))
+    before, after = read(tmp_path / "before"), read(tmp_path / "after")
+    assert (before, after) == (less, more)
+    told = beside(before, after)
+    assert told.count("| **thin, 2** |") == 2 and "e/f" not in told
+    assert told.endswith("Gains are larger by +15.0 ± 15.0, 2 classes.")  # by 0 and 30 points
 
 
 def test_the_same_examples_are_learned_from_with_and_without_fit():

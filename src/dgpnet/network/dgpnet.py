@@ -83,10 +83,8 @@ class Points:
     def in_a_row(parts: Sequence[Points]) -> Points:
         """The points of all parts as if one photograph had them all: for examples with different numbers of points.
         `Memory.divided` then says which are whose."""
-        rows = [part.each(lambda one: one.flatten(1, 2)[:, None]) for part in parts]
-        pairs = {name: list(zip(*(row.branches[name] for row in rows), strict=True)) for name in parts[0].branches}
-        branches = {name: (torch.cat(xs, 2), torch.cat(ys, 2)) for name, (xs, ys) in pairs.items()}
-        return Points(branches, sum(part.examples for part in parts), parts[0].classes)
+        single = [part.each(lambda one: one.flatten(1, 2)[:, :, None]) for part in parts]
+        return Points.joined(single).each(lambda one: one.transpose(1, 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +114,8 @@ class Memory:
         """With what was learned last `Points.in_a_row` given back to its examples."""
         learned = {}
         for name, one in self.learned.items():
-            each = [x.shape[2] for part in parts for x in [part.branches[name][0]] for _ in range(x.shape[1])]
-            learned[name] = one.counted((*one.points[:-1], *each))
+            each = [part.branches[name][0].shape[1:3] for part in parts]  # K, P
+            learned[name] = one.counted((*one.points[:-1], *(p for k, p in each for _ in range(k))))
         return replace(self, learned=learned)
 
     def within(self, budget: int) -> Memory:

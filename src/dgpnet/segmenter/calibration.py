@@ -74,7 +74,7 @@ class Evidence(NamedTuple):
 
 @dataclass(frozen=True)
 class Belief:
-    """A probability from evidence, σ(bias + Σ weight · figure): one for a class with one example, one for more.
+    """A probability from evidence, σ(bias + Σ weight · figure): between that for one example and that for several.
 
     one, several   bias and the weights of `Evidence`, in its order: with one example, and with so many that likeness
                    counts over what examples left out have to the others

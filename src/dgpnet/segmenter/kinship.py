@@ -51,10 +51,10 @@ def kinship(memory: Memory, belief: Belief | None) -> Kinship | None:
     learned = memory.learned[max(names, key=lambda name: int(name.split("_")[0]))]
     assert isinstance(learned, LearnedSimilarity)
     points, shares = (part[0].double().split(learned.points) for part in (learned.x, learned.m))
-    # From here on there is little to compute, which a GPU is slower to be told of than a processor is to do.
     first = _first_alike(points, shares)
     kept = sorted(set(first))
     merged = torch.tensor([[float(one == i) for one in first] for i in kept], dtype=torch.float64)  # (N, K)
+    # From here on there is little to compute, which a GPU is slower to be told of than a processor is to do.
     sums = torch.stack([m.mT @ x for x, m in zip(points, shares, strict=True)]).cpu()  # (K, C, D)
     sums = torch.einsum("nk,kcd->ncd", merged, sums)
     parts = merged / merged.sum(1, keepdim=True) @ torch.stack([m.mean(0) for m in shares]).cpu()  # (N, C)
@@ -80,10 +80,11 @@ def kinship(memory: Memory, belief: Belief | None) -> Kinship | None:
 def _first_alike(points: Sequence[Tensor], shares: Sequence[Tensor]) -> list[int]:
     """For each example, points (P, D) of length 1 and shares of classes (P, C), the number of the first that is almost
     the same."""
-    first, middle = list(range(len(points))), torch.cat(list(points)).mean(0)
+    first, together = list(range(len(points))), torch.cat(list(points))
+    centred = F.normalize(together - together.mean(0), dim=-1).float().split([len(one) for one in points])
     for shape in {one.shape for one in points}:
         places = [i for i, one in enumerate(points) if one.shape == shape]
-        flat = torch.stack([F.normalize(points[i] - middle, dim=-1).float().flatten() for i in places])
+        flat = torch.stack([centred[i].flatten() for i in places])
         alike = (flat @ flat.mT / shape[0] > SAME).tolist()
         for a, place in enumerate(places):
             earlier = (places[b] for b in range(a) if alike[a][b] and first[places[b]] == places[b])

@@ -1,7 +1,7 @@
 """Training the small parts of a network, decoder and mask encoder, on the examples themselves.
 
-Each example is in turn the query, in several views: of the others, or of all. The image encoder is not
-trained, so every view goes through it once; a step is then a Gaussian process, the decoder, and back.
+Each example is in turn the query of the others, or of all, in several views. The image encoder is not trained, so every
+view goes through it once; a step is then a Gaussian process, the decoder, and back.
 """
 
 from __future__ import annotations
